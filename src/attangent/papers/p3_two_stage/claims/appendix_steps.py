@@ -1,21 +1,35 @@
-"""Steps of Appendices D to H that the theorems of P3 rest on, most of them refuted by a few lines of algebra."""
+"""Steps of Appendices D to H that the theorems of P3 rest on, most of them refuted by a few lines of
+algebra.
+"""
 
 import math
 
 import torch
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.registry import claim
+from attangent.papers.p3_two_stage.claims import proofs_of_steps
 from attangent.papers.p3_two_stage.claims.proof_steps import ASSUMED
-from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1
+from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN, Assumption1
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention
 from attangent.papers.p3_two_stage.theory.data import TwoStageData
 
 
 @claim(
     "P3/taylor-step",
+    nature="proof step",
+    plain="Printed: u^2/8 + v^2/8 - (u+v)^2/16 = (u+v)^2/16. True: it is (u-v)^2/16, which bounds "
+    "neither answer.",
+    failure=Failure(
+        cause="P3/taylor-step",
+        consequence="|g| <= (log d)^(-1/4) in Theorem 1 and term C of Theorem 3 are not proved",
+        first_size="every u v other than 0",
+        root="a square of a sum for that of a difference",
+    ),
+    proof=proofs_of_steps.taylor,
+    erratum=WITHDRAWN,
     place="Appendix F.1, the Taylor expansion of A",
     title="The square in the Taylor step",
     quote="u^2/8 + v^2/8 - (u+v)^2/16 = (u+v)^2/16",
@@ -23,8 +37,8 @@ from attangent.papers.p3_two_stage.theory.data import TwoStageData
     seconds=0.01,
 )
 def taylor_step(settings: Settings, seed: int) -> Finding:
-    """u^2/8 + v^2/8 - (u+v)^2/16 equals (u+v)^2/16, so that a small A bounds the answers u = g(z + zeta) and v =
-    g(z - zeta).
+    """u^2/8 + v^2/8 - (u+v)^2/16 equals (u+v)^2/16, so that a small A bounds the answers u = g(z + zeta) and
+    v = g(z - zeta).
     """
     rng = generator(seed, "answers")
     u, v = torch.randn(2, settings.points, generator=rng, dtype=torch.float64)
@@ -38,6 +52,17 @@ def taylor_step(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P3/appendix-d",
+    nature="quotation",
+    plain="Lemma 2 (Bernstein) has the sum where the mean belongs; Lemmas 1 and 5 are right; Lemmas 3 "
+    "and 4 lack a definition. The proofs use the right forms.",
+    failure=Failure(
+        cause="P3/appendix-d",
+        consequence="a misquotation: the proof of Theorem 1 uses the mean",
+        first_size="N = 2",
+        root="the sum for the mean",
+    ),
+    proof=proofs_of_steps.bernstein,
+    erratum=WITHDRAWN,
     place="Appendix D, Lemmas 1, 2 and 5",
     title="Concentration inequalities as quoted",
     quote="|sum_{i=1}^N X_i - mu| <= sqrt(2 sigma^2 log(1/delta) / n) + 2 c log(1/delta) / (3n)",
@@ -45,8 +70,8 @@ def taylor_step(settings: Settings, seed: int) -> Finding:
     seconds=0.05,
 )
 def concentration(settings: Settings, seed: int) -> Finding:
-    """Hoeffding (Lemma 1), Bernstein (Lemma 2, with the sum of the N variables and n = N) and the tail of a normal
-    variable (Lemma 5) hold as printed.
+    """Hoeffding (Lemma 1), Bernstein (Lemma 2, with the sum of the N variables and n = N) and the tail of a
+    normal variable (Lemma 5) hold as printed.
     """
     N = settings.N
     rng = generator(seed, "coins")
@@ -60,23 +85,44 @@ def concentration(settings: Settings, seed: int) -> Finding:
     outside = ((total - 0.5).abs() > allowed).double().mean().item()
     return Finding(
         conclusions=(
-            Conclusion("Lemma 1: P(sum - mean >= t) / bound", "<=", 1 + error / settings.delta, above / settings.delta, part="Lemma 1"),
+            Conclusion(
+                "Lemma 1: P(sum - mean >= t) / bound",
+                "<=",
+                1 + error / settings.delta,
+                above / settings.delta,
+                part="Lemma 1",
+            ),
             Conclusion("Lemma 2: P(outside)", "<=", settings.delta + error, outside, part="Lemma 2"),
             Conclusion(
                 "Lemma 5: largest P(|X - mu| > t sigma) / bound",
                 "<=",
                 1.0,
-                max(math.erfc(s / math.sqrt(2)) / (2 * math.exp(-(s**2) / 2)) for s in (0.0, 0.5, 1.0, 2.0, 4.0)),
+                max(
+                    math.erfc(s / math.sqrt(2)) / (2 * math.exp(-(s**2) / 2))
+                    for s in (0.0, 0.5, 1.0, 2.0, 4.0)
+                ),
                 part="Lemma 5",
             ),
         ),
-        remark="Lemma 2 has the sum where the mean belongs, and n for N. Lemmas 3 and 4 cannot be tested: r is not "
+        remark="Lemma 2 has the sum where the mean belongs, and n for N. Lemmas 3 and 4 cannot be tested: r "
+        "is not "
         "defined in the first, and the function F is missing from the conclusion of the second.",
     )
 
 
 @claim(
     "P3/trace-and-norm",
+    nature="proof step",
+    plain="Printed: Tr W <= |W|. True: the factor sqrt(d) is missing, and two upper bounds do not order"
+    " two traces.",
+    failure=Failure(
+        cause="P3/trace-and-norm",
+        consequence="the orders of traces in Corollary 1 are not proved",
+        first_size="d = 2",
+        root="a trace is bounded by a norm",
+    ),
+    proof=proofs_of_steps.trace_and_norm,
+    erratum=WITHDRAWN,
     place="Appendix H, the bounds on Tr W and Tr V",
     title="The trace is at most the norm",
     quote="Tr(W_{t_1}) <= sqrt(Tr(W_{t_1}^T W_{t_1})) = ||W_{t_1}||_F",
@@ -99,6 +145,16 @@ def trace_and_norm(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P3/indicator-product",
+    nature="proof step",
+    plain="Printed: the indicator of a product is the product of indicators. True for positive numbers only.",
+    failure=Failure(
+        cause="P3/indicator-product",
+        consequence="the constants k_1, k_2 of Corollary 1 are not those of the model",
+        first_size="d = 1, two negative factors",
+        root="an indicator is moved into a product",
+    ),
+    proof=proofs_of_steps.indicator_product,
+    erratum=WITHDRAWN,
     place="Appendix H, term Z",
     title="The activation of a product of matrices",
     quote="[1(X^T Phi diag(w) Phi^T x_L)]_j = [(1(X^T Phi) 1(diag(w)) 1(Phi^T x_L))]_j",
@@ -115,7 +171,9 @@ def indicator_product(settings: Settings, seed: int) -> Finding:
     factors = ((a >= 0) & (b >= 0)).double().sum(1)
     return Finding(
         conclusions=(
-            Conclusion("share of tokens where they differ", "<=", 0.0, (whole != factors).double().mean().item()),
+            Conclusion(
+                "share of tokens where they differ", "<=", 0.0, (whole != factors).double().mean().item()
+            ),
         ),
         remark="It holds for positive numbers. Two negative factors have a positive product.",
     )
@@ -123,6 +181,17 @@ def indicator_product(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P3/descent-contradiction",
+    nature="proof step",
+    plain="Printed: the descent argument bounds -<W, W*> by -(R+B)B. True: the bound goes the other "
+    "way, and the start is not near W*; the contradictions of Theorems 2 and 3 do not arise.",
+    failure=Failure(
+        cause="P3/descent-contradiction",
+        consequence="the proofs of Theorems 2 and 3 fall at this step",
+        first_size="the first step, W_0 = 0",
+        root="an upper bound is used for a lower one",
+    ),
+    proof=proofs_of_steps.descent,
+    erratum=WITHDRAWN,
     place="Appendices F.2 and G.1, gradient descent towards W* and V*",
     title="The inner product in the descent argument",
     quote="-2 eta_1 lambda (1 - eta_1 lambda)(R + B)B",
@@ -130,7 +199,9 @@ def indicator_product(settings: Settings, seed: int) -> Finding:
     seconds=0.01,
 )
 def descent_contradiction(settings: Settings, seed: int) -> Finding:
-    """If |W - W*| <= R and |W*| = B, then -<W, W*> <= -(R + B)B; and the start W_0 -> 0 is within R << B of W*."""
+    """If |W - W*| <= R and |W*| = B, then -<W, W*> <= -(R + B)B; and the start W_0 -> 0 is within R << B of
+    W*.
+    """
     rng = generator(seed, "directions")
     target = torch.randn(settings.d, generator=rng, dtype=torch.float64)
     B = target.norm()
@@ -144,13 +215,25 @@ def descent_contradiction(settings: Settings, seed: int) -> Finding:
             Conclusion("largest (-<W, W*> + (R + B)B) / B^2", "<=", 1e-12, excess, part="inner product"),
             Conclusion("|W_0 - W*| / R", "<=", 1.0, begin, part="start"),
         ),
-        remark="(R + B)B bounds <W, W*> from above, so its negative bounds -<W, W*> from below. The right bound is "
+        remark="(R + B)B bounds <W, W*> from above, so its negative bounds -<W, W*> from below. The right "
+        "bound is "
         "-(B - R)B.",
     )
 
 
 @claim(
     "P3/definition-6",
+    nature="proof step",
+    plain="Printed: V* maps tokens of five classes to five prescribed rows. True: the three tokens are "
+    "linearly dependent, so no such V* exists unless it treats them alike.",
+    failure=Failure(
+        cause="P3/definition-6",
+        consequence="Theorem 3 falls",
+        first_size="one prompt with two classes of tokens",
+        root="the rows of X_2'V* are set freely, but the tokens span a plane",
+    ),
+    proof=proofs_of_steps.definition_6,
+    erratum=WITHDRAWN,
     place="Appendix G.1, Definition 6 and Equation 24",
     title="The optimum V* of the second stage exists",
     quote="and V* satisfies [X_2^T V*]_i = log(1/eps_{V,1})/(r eps_{V,1}) z^T if i in H_1; -2 log(...)...",
@@ -158,8 +241,8 @@ def descent_contradiction(settings: Settings, seed: int) -> Finding:
     seconds=0.01,
 )
 def optimum_exists(settings: Settings, seed: int) -> Finding:
-    """There is a V* with x_i'V* = c_i z' for every token, where c_i is 1, -2, 1, -2 or 0 times one number for tokens
-    in H_1, H_2, H_3, H_4 or none.
+    """There is a V* with x_i'V* = c_i z' for every token, where c_i is 1, -2, 1, -2 or 0 times one number
+    for tokens in H_1, H_2, H_3, H_4 or none.
     """
     data = TwoStageData(2, 9, u=settings.u, r=settings.r, seed=seed)
     tokens = data.prototypes
@@ -167,15 +250,31 @@ def optimum_exists(settings: Settings, seed: int) -> Finding:
     V = torch.linalg.pinv(tokens) @ rows
     return Finding(
         conclusions=(
-            Conclusion("least distance of X_2'V to Equation 24 / |z|", "<=", 1e-9, (tokens @ V - rows).norm().item() / settings.u),
+            Conclusion(
+                "least distance of X_2'V to Equation 24 / |z|",
+                "<=",
+                1e-9,
+                (tokens @ V - rows).norm().item() / settings.u,
+            ),
         ),
-        remark="z, z + zeta and z - zeta satisfy (z + zeta) + (z - zeta) = 2z, and so do their rows x'V. The factors "
+        remark="z, z + zeta and z - zeta satisfy (z + zeta) + (z - zeta) = 2z, and so do their rows x'V. "
+        "The factors "
         "1, -2 and 0 do so only if all three are equal.",
     )
 
 
 @claim(
     "P3/equation-18",
+    nature="proof step",
+    plain="Printed: with probability 1 - 1/d at most rL sqrt(log d)/u tokens tell z + zeta from z - "
+    "zeta. True: none or at least a quarter of the prompt does.",
+    failure=Failure(
+        cause="P3/lemma-6",
+        consequence="term Psi in the proof of Theorem 1 falls",
+        first_size="in the limit only, with r/u = 1/log d",
+    ),
+    proof=proofs_of_steps.equation_18,
+    erratum=WITHDRAWN,
     place="Appendix F.1, Equation 18 (term Psi)",
     title="How many tokens tell z + zeta from z - zeta",
     quote="For sufficiently large L, |eps_t^{X,z-zeta} (+) eps_t^{X,z+zeta}| <~ rL sqrt(log d) / u",
@@ -184,8 +283,8 @@ def optimum_exists(settings: Settings, seed: int) -> Finding:
     seconds=0.1,
 )
 def separating_tokens(settings: Settings, seed: int) -> Finding:
-    """With probability 1 - 1/d, at most a constant times r L sqrt(log d)/u tokens have different signs of x'V(z +
-    zeta) and x'V(z - zeta), for noise weights V and L = d^2.
+    """With probability 1 - 1/d, at most a constant times r L sqrt(log d)/u tokens have different signs of
+    x'V(z + zeta) and x'V(z - zeta), for noise weights V and L = d^2.
     """
     shares = [separating_share(settings, d, seed) for d in settings.dimensions]
     d = settings.dimensions
@@ -195,13 +294,14 @@ def separating_tokens(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend(
                 "exponent in d of d P(more); d P(more) <= 1",
                 "<=",
-                0.1,
+                0.0,
                 d,
                 [max(size * share, 1e-9) for size, share in zip(d, shares, strict=True)],
             ),
         ),
         numbers={f"P(more) at d = {size}": share for size, share in zip(d, shares, strict=True)},
-        remark="All copies of a token change together: the number is 0 or at least a quarter of the prompt, the "
+        remark="All copies of a token change together: the number is 0 or at least a quarter of the prompt, "
+        "the "
         "latter with a probability of order r/u that does not fall with L or d.",
     )
 
@@ -219,6 +319,17 @@ def separating_share(settings: Settings, d: int, seed: int) -> float:
 
 @claim(
     "P3/norm-from-answer",
+    nature="proof step",
+    plain="Printed: a small answer makes V small. True: both displays bound the answer from above; V "
+    "may have any norm.",
+    failure=Failure(
+        cause="P3/norm-from-answer",
+        consequence="(a.1) of Theorem 1 is not proved",
+        first_size="d = 3",
+        root="an upper bound on |g| is read as one on |V|",
+    ),
+    proof=proofs_of_steps.norm_from_answer,
+    erratum=WITHDRAWN,
     place="Appendix F.1, the step from |g| to |V|",
     title="A small answer bounds the weights",
     quote="with |g_{t_1}(X_2)| <~ 1/(log d)^{1/4}, we have ||V_{t_1}||_F <= ||V_{t_1}||_F <~ 1/Poly(d)",
@@ -226,23 +337,32 @@ def separating_share(settings: Settings, d: int, seed: int) -> float:
     seconds=0.02,
 )
 def norm_from_answer(settings: Settings, seed: int) -> Finding:
-    """From |g| <= |V|/Poly(d) + 1/Poly(d) and |g| <= (log d)^(-1/4) follows |V| <= 1/Poly(d) up to constants."""
+    """From |g| <= |V|/Poly(d) + 1/Poly(d) and |g| <= (log d)^(-1/4) follows |V| <= 1/Poly(d) up to
+    constants.
+    """
     data = TwoStageData(settings.d, 33, u=settings.u, r=settings.r, frame="axes")
     V = torch.zeros(settings.d, settings.d, dtype=torch.float64)
     V[2:, 2:] = settings.hidden * torch.eye(settings.d - 2, dtype=torch.float64)
     scores = data.prototypes @ V @ data.prototypes.T
     return Finding(
-        hypotheses=(Hypothesis("largest |x'V x_L|, which bounds |g|", "<=", 1e-12, scores.abs().max().item()),),
+        hypotheses=(
+            Hypothesis("largest |x'V x_L|, which bounds |g|", "<=", 1e-12, scores.abs().max().item()),
+        ),
         conclusions=(
             Conclusion("|V| d, of order 1 if |V| is at most 1/d", "<=", 1.0, settings.d * V.norm().item()),
         ),
-        remark="A V that acts outside the plane of z and zeta answers 0 to every prompt, whatever its norm. Both "
+        remark="A V that acts outside the plane of z and zeta answers 0 to every prompt, whatever its norm. "
+        "Both "
         "displays bound |g| from above; neither bounds |V|.",
     )
 
 
 @claim(
     "P3/stage-length",
+    nature="remark",
+    plain="The length of stage 2 is of the printed order if 1/r is polynomial in d.",
+    ours=("1/r at most a polynomial in d",),
+    erratum=WITHDRAWN,
     place="Section 4.2, discussion on parameter orders",
     title="The length of the second stage",
     quote="the current learning process keeps t_2 = O(Poly(d) (log d)^{7/2} / eta_1)",
@@ -250,8 +370,8 @@ def norm_from_answer(settings: Settings, seed: int) -> Finding:
     seconds=0.01,
 )
 def stage_length(settings: Settings, seed: int) -> Finding:
-    """t_2 = log^2(1/eps) / (eta_2 lambda eps^2) is at most a constant times Poly(d) (log d)^(7/2) / eta_1 if 1/r is at
-    most a polynomial in d; at L = d^2 the polynomial is d^2.
+    """t_2 = log^2(1/eps) / (eta_2 lambda eps^2) is at most a constant times Poly(d) (log d)^(7/2) / eta_1 if
+    1/r is at most a polynomial in d; at L = d^2 the polynomial is d^2.
     """
     ratios = []
     for d in settings.dimensions:
@@ -261,6 +381,8 @@ def stage_length(settings: Settings, seed: int) -> Finding:
         ratios.append(t2 * settings.rate / (d ** (2 * settings.decays) * math.log(d) ** 3.5))
     return Finding(
         conclusions=(
-            Conclusion.of_trend("exponent in d of t_2 eta_1 / (d^2 (log d)^(7/2))", "<=", 0.05, settings.dimensions, ratios),
+            Conclusion.of_trend(
+                "exponent in d of t_2 eta_1 / (d^2 (log d)^(7/2))", "<=", 0.0, settings.dimensions, ratios
+            ),
         ),
     )

@@ -6,9 +6,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.registry import claim
+from attangent.papers.p3_two_stage.claims import proofs_of_steps
+from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights
 from attangent.papers.p3_two_stage.theory.data import TwoStageData, TwoStagePrompts
 from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
@@ -19,7 +21,9 @@ _SMALL = {"d": 6, "L": 12, "N": 40, "p": 0.5, "std": 1.0}
 
 @claim(
     "P3/linear-decomposition",
-    kind="identity",
+    nature="definition",
+    plain="The output is the mean of the two virtual networks, as printed.",
+    erratum=WITHDRAWN,
     place="Section 3.2, Equation 2",
     quote="This structure exhibits a strong property of linear decomposability over the model output",
     title="The output is the mean of the two virtual networks",
@@ -56,7 +60,9 @@ def _doubled_attention(U: Tensor, prompts: TwoStagePrompts) -> Tensor:
 
 @claim(
     "P3/proposition-1",
-    kind="identity",
+    nature="lemma",
+    plain="Signal and noise weights add up to the model's weights, in the printed closed form.",
+    erratum=WITHDRAWN,
     place="Appendix E, Proposition 1",
     quote="By signal-noise decomposition, we have the updating rules for signal weight and noise weight",
     title="Signal and noise weights in closed form",
@@ -139,7 +145,17 @@ class _WatchedRun:
 
 @claim(
     "P3/proposition-2",
-    kind="identity",
+    nature="misprint",
+    plain="The last line drops the labels y_i y_L of the line before, which is right; Appendix H "
+    "(Corollary 1) uses the version without labels.",
+    failure=Failure(
+        cause="P3/proposition-2",
+        consequence="Appendix H (Corollary 1) uses the gradient without labels",
+        first_size="one context token with label -1",
+        root="the labels are lost between two lines",
+    ),
+    proof=proofs_of_steps.gradient_labels,
+    erratum=WITHDRAWN,
     place="Appendix E, Proposition 2",
     title="The gradients as printed",
     quote="then we have the derivative over weight U of empirical loss",
@@ -190,6 +206,10 @@ def printed_gradient(model: ReluAttention, prompts: TwoStagePrompts, signs: Tens
 
 @claim(
     "P3/proposition-2-repaired",
+    nature="misprint",
+    plain="With the labels the printed gradient is that of autograd.",
+    sharp="sharp: an identity",
+    erratum=WITHDRAWN,
     repairs="P3/proposition-2",
     place="ours",
     title="The gradients with their labels",
@@ -226,7 +246,9 @@ def autograd_gradient(model: ReluAttention, prompts: TwoStagePrompts) -> ReluWei
 
 @claim(
     "P3/proposition-5",
-    kind="identity",
+    nature="lemma",
+    plain="The noise weights keep their size in stage 1, and stage 2 adds the printed variance.",
+    erratum=WITHDRAWN,
     place="Appendix E, Proposition 5 (and the technical assumption in Lemma 7's proof)",
     quote="with a technical assumption that tau_xi^2 = (tau_0^2 - (1 - eta_1 lambda)^2 tau_0^2) / eta_1^2",
     title="The noise weights over time",

@@ -5,10 +5,12 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.figures import plot
+from attangent.papers.p3_two_stage.claims import proofs_of_steps
+from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights
 from attangent.papers.p3_two_stage.theory.data import TwoStageData
 from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
@@ -18,6 +20,17 @@ ROWS = {"dimensions": [8, 16, 32, 64], "L": 33, "N": 100, "std": 0.1, "runs": 4,
 
 @claim(
     "P3/proposition-3",
+    nature="lemma",
+    plain="Printed: every row of a gradient of norm K is at most K/sqrt(d). True: nothing spreads it "
+    "over rows; along z and zeta two rows hold all of it.",
+    failure=Failure(
+        cause="P3/proposition-3",
+        consequence="the bounds on rows fall; no theorem uses them",
+        first_size="d > 2 C^2 for the constant C: d = 3 with C = 1, d = 201 with C = 10",
+        root="a norm is spread over rows by assumption",
+    ),
+    proof=proofs_of_steps.rows,
+    erratum=WITHDRAWN,
     place="Appendix E, Propositions 3 and 4, the bounds on rows",
     title="Rows of the gradient and of the signal weights",
     quote="Assume that L is K-Lipschitz continuous, then ... ||[grad_W L(U)]_i||_2 <~ K / sqrt(d)",
@@ -37,7 +50,7 @@ def rows_of_the_gradient(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend(
                 f"exponent in d of {largest} / {'K' if i < 2 else '(K/lambda)'}, {name}",
                 "<=",
-                0.25,
+                0.0,
                 settings.dimensions,
                 [ratio[i] for ratio in ratios],
                 claimed=i < 3,  # the signal of V is too small compared with K/lambda to tell
@@ -92,6 +105,10 @@ def _largest_row(matrices: Tensor) -> float:
 
 @claim(
     "P3/proposition-3-repaired",
+    nature="lemma",
+    plain="In a random frame the rows are of order K sqrt(log d / d).",
+    sharp="not sharp: the factor sqrt(log d) comes from the largest of d rows, whose constant is not known",
+    erratum=WITHDRAWN,
     repairs="P3/proposition-3",
     place="ours",
     title="Rows in a random frame",
@@ -122,6 +139,9 @@ def rows_in_a_random_frame(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P3/proposition-4",
+    nature="lemma",
+    plain="The signal weights never exceed K/lambda, as printed. This is what Theorem 2 contradicts.",
+    erratum=WITHDRAWN,
     place="Appendix E, Proposition 4, the bounds on norms",
     title="The signal weights have norm at most K/lambda",
     quote="we have that signal weight norm satisfies ... ||W_t||_F <~ K / lambda",

@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.registry import claim
-from attangent.papers.common.trends import at_most
+from attangent.papers.p3_two_stage.claims import proofs_of_stages, proofs_of_steps
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
 from attangent.papers.p3_two_stage.claims.two_stage_setting import (
+    WITHDRAWN,
     Assumption1,
     easy_pull,
     easy_slope,
@@ -26,7 +27,19 @@ COUNTED = {**ASSUMED, "dimensions": [8, 16, 24, 40], "prompts": 10, "runs": 2}
 
 @claim(
     "P3/assumption-2",
-    kind="theorem",
+    nature="definition",
+    plain="Printed: P tokens have a norm of at most u + gamma_0. True: their norm is near 1 whatever u,"
+    " so the assumption contradicts Section 3.1 for u < 1; only constants change.",
+    failure=Failure(
+        cause="P3/assumption-2",
+        consequence="constants change: 1 + gamma_0 for u + gamma_0 in bounds on P parts, except where small "
+        "u "
+        "makes them small",
+        first_size="every d, for u <= 1/2",
+        root="the norm of Q tokens is used for P tokens",
+    ),
+    proof=proofs_of_steps.token_norms,
+    erratum=WITHDRAWN,
     place="Appendix E, Assumption 2 (stated with a proof), used with small u",
     title="Norms of the tokens",
     quote="For X_1, X_2 that satisfies the data structure ... ||[X_1^T]_i||_2 <= u + gamma_0",
@@ -62,7 +75,17 @@ def norms_of_tokens(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P3/activation-count",
-    kind="theorem",
+    nature="proof step",
+    plain="Printed: at most sqrt(log d) tokens are active. True: half of them are, since Hoeffding's "
+    "inequality bounds the distance to the mean.",
+    failure=Failure(
+        cause="P3/activation-count",
+        consequence="Equations 20, 23 and 30 fall",
+        first_size="d = 2 with the constant 1, d = 6 with the constant 10 (L = d^2)",
+        root="Hoeffding's inequality is applied without the mean",
+    ),
+    proof=proofs_of_steps.active_tokens,
+    erratum=WITHDRAWN,
     place="Appendices F.1, F.2 and G.2, before Equations 20, 23 and 30",
     title="How many tokens are active",
     quote="then using Hoeffding's inequality in Lemma 1 ... ||1(X_1^T W_t x_{L,1})||_1 <~ sqrt(log d)",
@@ -84,7 +107,7 @@ def active_tokens(settings: Settings, seed: int) -> Finding:
         hypotheses=assumption_1(settings),
         conclusions=(
             Conclusion.of_trend(
-                "exponent in d of (active tokens) / sqrt(log d)", "<=", 0.1, settings.dimensions, ratios
+                "exponent in d of (active tokens) / sqrt(log d)", "<=", 0.0, settings.dimensions, ratios
             ),
         ),
         numbers={"fraction of active tokens at the largest d": shares[-1], "sqrt(log d)": roots[-1]},
@@ -107,7 +130,16 @@ def _noise_and_prompts(settings: Settings, d: int, seed: int) -> tuple[TwoStageP
 
 @claim(
     "P3/equation-23",
-    kind="theorem",
+    nature="proof step",
+    plain="Printed: the answer at the optimum W* tends to 0. True: it grows like log(1/eps), as it must"
+    " to be right; the loss at W* is small nevertheless.",
+    failure=Failure(
+        cause="P3/activation-count",
+        consequence="the proof of Theorem 2 (b.2) falls at this step",
+        first_size="in the limit only: d = 10^8.5 with K = 1/2 and the constant 1",
+    ),
+    proof=proofs_of_steps.equation_23,
+    erratum=WITHDRAWN,
     place="Appendix F.2, Equation 23 and the loss at W* after it",
     title="The answer and the loss at the optimum W*",
     quote="max{log 2 - 1/2(eps + ...), log 2 + 1/2(eps + ...)} <~ eps_{W,1} + sqrt(d) log d / L eps_W",
@@ -130,10 +162,10 @@ def answer_at_the_optimum(settings: Settings, seed: int) -> Finding:
         hypotheses=assumption_1(settings),
         conclusions=(
             Conclusion.of_trend(
-                "(23) exponent in d of the mean answer at W* / bound", "<=", at_most(0.0), d, answers, part="answer"
+                "(23) exponent in d of the mean answer at W* / bound", "<=", 0.0, d, answers, part="answer"
             ),
             Conclusion.of_trend(
-                "exponent in d of K1(W*) / (eps_(W,1) + bound of (23))", "<=", at_most(0.0), d, losses, part="loss"
+                "exponent in d of K1(W*) / (eps_(W,1) + bound of (23))", "<=", 0.0, d, losses, part="loss"
             ),
         ),
         numbers={
@@ -179,7 +211,16 @@ def expected_optimum(d: int, eps: float) -> float:
 
 @claim(
     "P3/definition-5",
-    kind="theorem",
+    nature="proof step",
+    plain="Printed: the number of telling tokens is close to its mean. True: its mean is right, but it "
+    "is 0 in most draws and a quarter of the prompt in the others.",
+    failure=Failure(
+        cause="P3/lemma-6",
+        consequence="the proof of Theorem 3 falls at this step",
+        first_size="d = 49 at r/u = 1/5, L = d^2, with the printed constant",
+    ),
+    proof=proofs_of_steps.definition_5,
+    erratum=WITHDRAWN,
     place="Appendix G.1, Definition 5 and the bound on |H_1| after it",
     title="The number of tokens that tell z - zeta, z and z + zeta apart",
     quote="with probability at least 1 - delta, ||H_1| - E[|H_1|]| <= sqrt(1/2 L log 2/delta) <~ sqrt(L log "
@@ -212,7 +253,7 @@ def telling_tokens(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend(
                 "exponent in d = sqrt(L) of d P(outside); d P(outside) <= 1",
                 "<=",
-                0.25,
+                0.0,
                 [math.sqrt(L) for L in settings.lengths],
                 [max(math.sqrt(L) * share, 1e-9) for L, share in zip(settings.lengths, off, strict=True)],
                 part="concentration",
@@ -235,7 +276,19 @@ def telling_shares(settings: Settings, L: int, seed: int) -> Tensor:
 
 @claim(
     "P3/signal-dominates-noise",
-    kind="theorem",
+    nature="remark",
+    plain="Printed: a small tau_xi lets the signal dominate. True for tau_0 -> 0; with tau_0 at the "
+    "largest order that Assumption 1 allows, the start alone exceeds the signal by d^2.",
+    failure=Failure(
+        cause="P3/theorem-2",
+        consequence="the identification of |W| with its signal in Appendix H falls for tau_0 of order "
+        "1/sqrt(log "
+        "d)",
+        first_size="d = 2",
+    ),
+    proof=proofs_of_stages.signal_and_noise,
+    ours=("tau_0 at its largest order 1/sqrt(log d)",),
+    erratum=WITHDRAWN,
     place="Section 3.3, Signal-noise decomposition; used for ||W|| ~ ||W signal|| in Appendix H",
     title="The signal dominates the noise",
     quote="By setting a relatively small variance tau_xi^2, the signal component always dominates the noise "
@@ -245,8 +298,8 @@ def telling_shares(settings: Settings, L: int, seed: int) -> Tensor:
     seconds=0.3,
 )
 def signal_dominates(settings: Settings, seed: int) -> Finding:
-    """Under Assumption 1, with tau_0 of its largest order, a small enough tau_xi makes the signal weights larger
-    than the noise weights at t_1.
+    """Under Assumption 1, with tau_0 of its largest order, a small enough tau_xi makes the signal weights
+    larger than the noise weights at t_1.
     """
     ratios = [signal_over_noise(settings, d, seed) for d in settings.dimensions]
     of_W = [ratio[0] for ratio in ratios]
@@ -299,6 +352,10 @@ def signal_over_noise(settings: Settings, d: int, seed: int) -> tuple[float, flo
 
 @claim(
     "P3/assumption-2-repaired",
+    nature="definition",
+    plain="P tokens have a norm of at most 1 + gamma_0 + sqrt(2 log(Ld)/d) with high probability.",
+    sharp="not sharp: the deviation is of smaller order for d well above log L",
+    erratum=WITHDRAWN,
     repairs="P3/assumption-2",
     place="ours",
     title="Norms of the tokens",
@@ -329,6 +386,10 @@ def _share_above(which: str, values: Tensor, bound: float, allowed: float) -> Co
 
 @claim(
     "P3/activation-count-repaired",
+    nature="proof step",
+    plain="Half of the tokens are active, up to sqrt(L log(2d)/2).",
+    sharp="sharp in order: the standard deviation is sqrt(L)/2",
+    erratum=WITHDRAWN,
     repairs="P3/activation-count",
     place="ours",
     title="How many tokens are active",
@@ -352,21 +413,25 @@ def half_the_tokens_are_active(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P3/equation-23-repaired",
+    nature="proof step",
+    plain="The answer at W* is 1.62 log(1/eps), and the loss of order eps^.899 / log(1/eps).",
+    sharp="sharp: the loss has this asymptotic value in long prompts",
+    erratum=WITHDRAWN,
     repairs="P3/equation-23",
     place="ours",
     title="The answer at the optimum W*",
     derivation="""E[y x 1(x'W x_L > 0)] = mu w*/2 for any W (see Theorem 2 as repaired), so the mean over
-        contexts is d log(1/eps) (mu/2) w*'x_L, and E[y_L w*'x_L] = mu. Since |w*'x_L| = gamma_0 (1 + |g|) with
-        g standard normal, the margin of a prompt is c log(1/eps) (1 + |g|), at least c log(1/eps) with c = (1 +
-        sqrt(2/pi))/2 = .899. E exp(-a|g|) = erfcx(a/sqrt(2)), which is sqrt(2/pi)/a for large a.""",
+        contexts is d log(1/eps) (mu/2) w*'x_L, and E[y_L w*'x_L] = mu. Since |w*'x_L| = gamma_0 (1 + |g|)
+        with g standard normal, the margin of a prompt is c log(1/eps) (1 + |g|), at least c log(1/eps) with
+        c = (1 + sqrt(2/pi))/2 = .899. E exp(-a|g|) = erfcx(a/sqrt(2)), which is sqrt(2/pi)/a for large a.""",
     quick={**COUNTED, "prompts": 60, "least_eps": 1e-40},
     sizes=({"d": 16}, {"d": 32}),
     seconds=0.4,
 )
 def answer_grows_at_the_optimum(settings: Settings, seed: int) -> Finding:
     """The mean answer y_L N(W*) at W* = d log(1/eps) w* w*' is (1 + sqrt(2/pi))^2/2 log(1/eps), about 1.62
-    log(1/eps). In long prompts K1(W*) is of order eps^c / log(1/eps) with c = (1 + sqrt(2/pi))/2, about .899: more
-    than eps in the limit. For W*/c it is of order eps / log(1/eps).
+    log(1/eps). In long prompts K1(W*) is of order eps^c / log(1/eps) with c = (1 + sqrt(2/pi))/2, about
+    .899: more than eps in the limit. For W*/c it is of order eps / log(1/eps).
     """
     answer, loss, eps = optimum(settings, settings.d, seed)
     expected = expected_optimum(settings.d, eps)
@@ -376,7 +441,10 @@ def answer_grows_at_the_optimum(settings: Settings, seed: int) -> Finding:
             Conclusion("|answer / expected - 1|", "<=", 0.15, abs(answer / expected - 1)),
             Conclusion("|K1(W*) / that of infinite prompts - 1|", "<=", 0.15, abs(loss / long_loss(eps) - 1)),
             Conclusion(
-                f"|K1(W*) / its order - 1| at eps = {small:g}", "<=", 0.02, abs(long_loss(small) / _order(small) - 1)
+                f"|K1(W*) / its order - 1| at eps = {small:g}",
+                "<=",
+                0.02,
+                abs(long_loss(small) / _order(small) - 1),
             ),
             Conclusion(f"K1(W*) / eps at eps = {small:g}", ">=", 1.0, long_loss(small) / small),
             Conclusion(f"K1(W*/c) / eps at eps = {small:g}", "<=", 1.0, long_loss(small, 1 / MARGIN) / small),
@@ -408,6 +476,10 @@ def _order(eps: float) -> float:
 
 @claim(
     "P3/definition-5-repaired",
+    nature="proof step",
+    plain="The mean is exact, and the set is empty with probability at least 1 - 3 atan(r/u)/(2 pi).",
+    sharp="sharp for the mean; the union bound loses a factor of 3/2 at most",
+    erratum=WITHDRAWN,
     repairs="P3/definition-5",
     place="ours",
     title="The number of tokens that tell z - zeta, z and z + zeta apart",
@@ -419,8 +491,8 @@ def _order(eps: float) -> float:
     seconds=0.3,
 )
 def telling_tokens_by_angle(settings: Settings, seed: int) -> Finding:
-    """The mean of |H_1| is the number of tokens times atan(r/u)/(2 pi). H_1 is empty with probability at least
-    1 - 3 atan(r/u)/(2 pi), so |H_1| does not concentrate.
+    """The mean of |H_1| is the number of tokens times atan(r/u)/(2 pi). H_1 is empty with probability at
+    least 1 - 3 atan(r/u)/(2 pi), so |H_1| does not concentrate.
     """
     shares = telling_shares(settings, settings.L, seed)
     arc = math.atan(settings.r / settings.u) / (2 * math.pi)
@@ -446,6 +518,10 @@ def _least(shares: torch.Tensor) -> float:
 
 @claim(
     "P3/signal-dominates-noise-repaired",
+    nature="remark",
+    plain="The signal of W dominates for tau_0 up to order sqrt(log d)/d^2.",
+    sharp="sharp up to the factor e - 1: the ratio is e - 1 at the stated tau_0",
+    erratum=WITHDRAWN,
     repairs="P3/signal-dominates-noise",
     place="ours",
     title="For which tau_0 the signal of W dominates",

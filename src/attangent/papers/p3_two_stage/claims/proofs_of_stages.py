@@ -20,7 +20,8 @@ def theorem_1() -> Proof:
     return Proof(
         (
             Step(
-                "For a query q let a = z'Vq and b = zeta'Vq. If |b| <= |a| the answers of both classes cancel.",
+                "For a query q let a = z'Vq and b = zeta'Vq. If |b| <= |a| the answers of both classes "
+                "cancel.",
                 r"\tfrac{a}{2}-\tfrac14\big((a+b)+(a-b)\big)=0\quad(0<b\le a)",
                 sp.simplify(a / 2 - ((a + b) + (a - b)) / 4) == 0,
             ),
@@ -53,7 +54,8 @@ def theorem_2() -> Proof:
     return Proof(
         (
             Step(
-                "The slope of the loss is at most 1, so the gradient over W has a norm of at most K = |x|^2/2 "
+                "The slope of the loss is at most 1, so the gradient over W has a norm of at most K = "
+                "|x|^2/2 "
                 "for tokens of norm |x|. By Proposition 4 the signal stays below K/lambda.",
                 r"\|\overline W_t\|_F\le\frac K\lambda\le\tfrac12|x|^2\sqrt{\log d}",
                 sp.limit(1 / (1 + sp.exp(-d)), d, sp.oo) == 1,
@@ -84,8 +86,10 @@ def theorem_3() -> Proof:
     return Proof(
         (
             Step(
-                "For a = z'Vq, b = zeta'Vq let p = a + b, q = a - b. In each of the four cases of signs (both "
-                "positive; p positive, q negative with a positive or a negative sum; both negative) the ReLU of "
+                "For a = z'Vq, b = zeta'Vq let p = a + b, q = a - b. In each of the four cases of signs "
+                "(both "
+                "positive; p positive, q negative with a positive or a negative sum; both negative) the "
+                "ReLU of "
                 "the sum is at most the sum of the ReLUs.",
                 r"\mathrm{relu}(a+b)+\mathrm{relu}(a-b)\ge\mathrm{relu}(2a)=2\,\mathrm{relu}(a)",
                 [bool(sp.expand(region) >= 0) for region in regions] == [True] * 4,
@@ -138,13 +142,15 @@ def theorem_4() -> Proof:
     return Proof(
         (
             Step(
-                "While answers are near 0 the mean gradient over W is -(mu^2/8) w* w*', so the signal tends to "
+                "While answers are near 0 the mean gradient over W is -(mu^2/8) w* w*', so the signal tends "
+                "to "
                 "mu^2/(8 lambda). Stage 1, one decay time, leaves the fraction 1/e of the way.",
                 r"e^{-1}\frac{\mu^2}{8\lambda}=\frac{(1+\sqrt{2/\pi})^2\sqrt{\log d}}{8e\,d}",
                 sp.simplify(move * 8 * sp.E * d / sp.sqrt(log) - (1 + sp.sqrt(2 / sp.pi)) ** 2) == 0,
             ),
             Step(
-                "Stage 2 lasts log^2(1/eps)/eps^2 decay times and covers it. The printed bound is smaller by a "
+                "Stage 2 lasts log^2(1/eps)/eps^2 decay times and covers it. The printed bound is smaller "
+                "by a "
                 "factor that grows without end at L = d^3 and at L = d^2.",
                 r"\frac{\text{move}}{\varepsilon^2/(\log^2(1/\varepsilon)\sqrt{\log d})}\to\infty",
                 all(sp.limit(over_bound(power), d, sp.oo) == sp.oo for power in (2, 3)),
@@ -180,7 +186,8 @@ def corollary_1() -> Proof:
                 sp.expand(c - c**2 - eta * decay * c) == 0,
             ),
             Step(
-                "After t_1 = 1/(eta lambda) steps the printed decay is too large by the factor e in the limit "
+                "After t_1 = 1/(eta lambda) steps the printed decay is too large by the factor e in the "
+                "limit "
                 "of small steps.",
                 r"\frac{(1-1/t)^t}{(1-1/t)^{2t}}\to e",
                 sp.limit((1 - 1 / t) ** (-t), t, sp.oo) == sp.E,

@@ -59,7 +59,7 @@ def bernstein() -> Proof:
                 "At N = 2 the left-hand side is 1: the bound fails with probability 1. With the mean in "
                 "place of the sum the left-hand side is 0.",
                 r"1>\frac{\log 2}{3}",
-                bool(1 > right.subs(N, 2)),
+                bool(right.subs(N, 2) < 1),
             ),
         )
     )
@@ -80,7 +80,8 @@ def active_tokens() -> Proof:
                 all(both.subs(s, value) == 1 for value in (-2, sp.Rational(1, 3))),
             ),
             Step(
-                "The mean number of active tokens is half of the prompt, and Hoeffding bounds the distance to "
+                "The mean number of active tokens is half of the prompt, and Hoeffding bounds the distance "
+                "to "
                 "it.",
                 r"E\,\|\mathbf 1(X_1^\top\widetilde W x_L)\|_1=\tfrac{L-1}{2}",
                 sum(k * sp.binomial(9, k) for k in range(10)) / sp.Integer(2) ** 9 == sp.Rational(9, 2),
@@ -93,7 +94,7 @@ def active_tokens() -> Proof:
             Step(
                 "With the constant 10 the mean is larger from d = 6 on.",
                 r"\tfrac{36}{2}>10\sqrt{\log 6}",
-                bool(18 > 10 * sp.sqrt(sp.log(6))) and not bool(sp.Rational(25, 2) > 10 * sp.sqrt(sp.log(5))),
+                bool(10 * sp.sqrt(sp.log(6)) < 18) and not bool(sp.Rational(25, 2) > 10 * sp.sqrt(sp.log(5))),
             ),
         )
     )
@@ -182,7 +183,7 @@ def rows() -> Proof:
             Step(
                 "K/sqrt(2) <= C K/sqrt(d) fails for d > 2 C^2.",
                 r"\tfrac{1}{\sqrt2}\le\tfrac{C}{\sqrt d}\iff d\le 2C^2",
-                sp.simplify((1 / sp.sqrt(2) - C / sp.sqrt(2 * C**2))) == 0,
+                sp.simplify(1 / sp.sqrt(2) - C / sp.sqrt(2 * C**2)) == 0,
             ),
         )
     )
@@ -282,7 +283,8 @@ def definition_5() -> Proof:
                 bool(1 - 3 * arc > sp.Rational(9, 10)),
             ),
             Step(
-                "An empty H_1 is as far from the mean as the mean itself. At L = d^2 that exceeds the printed "
+                "An empty H_1 is as far from the mean as the mean itself. At L = d^2 that exceeds the "
+                "printed "
                 "distance from d = 49 on.",
                 r"\tfrac{d^2}{2\pi}\arctan\tfrac15>\sqrt{\tfrac12 d^2\log(2d)}\quad(d\ge 49)",
                 outside(49) and not outside(48) and outside(10**6),
@@ -305,7 +307,8 @@ def equation_18() -> Proof:
     return Proof(
         (
             Step(
-                "x'V z and x'V zeta are independent normal with standard deviations in the ratio u to r, so a "
+                "x'V z and x'V zeta are independent normal with standard deviations in the ratio u to r, so "
+                "a "
                 "token is in the set with probability (2/pi) atan(r/u), whatever L.",
                 r"P(|x^\top\widetilde Vz|\le|x^\top\widetilde V\zeta|)=1-\tfrac2\pi\arctan\tfrac ur"
                 r"=\tfrac2\pi\arctan\tfrac ru",
@@ -384,13 +387,14 @@ def lemma_7() -> Proof:
     import sympy as sp
 
     d, u, r = sp.symbols("d u r", positive=True)
-    rho, k, s = sp.symbols("rho k s", positive=True)
+    k, s = sp.symbols("k s", positive=True)
     eps = (u + r) ** 2 / sp.sqrt(d)  # L = d^2
     rates = eps * sp.sqrt(r) / sp.sqrt(sp.log(d))  # sqrt(eta_2/eta_1) = lambda eps sqrt(r)
     return Proof(
         (
             Step(
-                "Stage 2 lasts log^2(1/eps)/eps^2 decay times, so the fraction k of the old weights tends to 0 "
+                "Stage 2 lasts log^2(1/eps)/eps^2 decay times, so the fraction k of the old weights tends "
+                "to 0 "
                 "faster than every power of d.",
                 r"k\le\exp(-\log^2(1/\varepsilon)/\varepsilon^2)\to 0",
                 sp.limit(sp.log(sp.sqrt(d)) ** 2 * d, d, sp.oo) == sp.oo,
@@ -429,7 +433,8 @@ def trace_and_norm() -> Proof:
                 sp.simplify(d - sp.sqrt(d) * sp.sqrt(d)) == 0,
             ),
             Step(
-                "Both displays bound a trace from above, which orders nothing: W = 0 and V = I/4 satisfy them "
+                "Both displays bound a trace from above, which orders nothing: W = 0 and V = I/4 satisfy "
+                "them "
                 "with the bounds 2 and 1, and Tr W < Tr V.",
                 r"\mathrm{Tr}(0)=0\le 2,\;\mathrm{Tr}(\tfrac14I_2)=\tfrac12\le 1,\;0<\tfrac12",
                 bool(sp.zeros(2, 2).trace() < (W / 4).trace() <= 1),
@@ -503,7 +508,8 @@ def norm_from_answer() -> Proof:
                 all((x.T * V * q)[0] == 0 for x in tokens for q in tokens),
             ),
             Step(
-                "Its norm is c, as large as we like. The proof has two upper bounds on |g| and reads them as one "
+                "Its norm is c, as large as we like. The proof has two upper bounds on |g| and reads them "
+                "as one "
                 "on |V|.",
                 r"\|V\|_F=c",
                 sp.simplify(sp.sqrt((V.T * V).trace()) - c) == 0,

@@ -23,13 +23,14 @@ from attangent.papers.p3_two_stage.claims.language import (
     MADE_UP,
     ON_COUNTERFACT,
     TYPED,
-    differences,
     from_the_paper,
     on_counterfact,
     on_hotpotqa,
     remark,
+    stand_in,
     trained,
 )
+from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN
 from attangent.papers.p3_two_stage.facts.fact_model import FactBatch, FactModel
 from attangent.papers.p3_two_stage.facts.language import LanguageRun
 from attangent.papers.p3_two_stage.spectrum_edit import Keep, edit_spectrum
@@ -98,7 +99,7 @@ def spectra(settings: Settings, seed: int, source: str) -> Finding:
     return Finding(
         conclusions=_conclusions(edited, settings),
         hypotheses=(from_the_paper(run, source),),
-        differs=differences(run, settings),
+        smaller=stand_in(run, settings),
         numbers=_numbers(edited, run),
         figures=tuple(
             _edits_figure(edited[name], what, name, settings.rhos)
@@ -168,6 +169,9 @@ def _open(run: LanguageRun, source: str) -> Finding:
 
 @claim(
     "P3/figure-6",
+    nature="experiment",
+    plain="In a small GPT-2 the largest singular values hold syntax and semantics alike.",
+    erratum=WITHDRAWN,
     place="Section 5, Figure 6",
     quote="relatively small eigenvalues of attention weights store syntax information and large ones store "
     "semantics",
@@ -184,6 +188,9 @@ def counterfact_spectra(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P3/figure-8",
+    nature="experiment",
+    plain="In a small GPT-2 on two-hop facts the largest singular values hold syntax and semantics alike.",
+    erratum=WITHDRAWN,
     place="Appendix C.2, Figure 8",
     quote="relatively small eigenvalues of attention weights store syntax information and large ones store "
     "semantics",
@@ -238,6 +245,10 @@ def answers(model: FactModel, examples: FactBatch, keep: Keep, rhos: Sequence[fl
 
 @claim(
     "P3/figure-1",
+    nature="experiment",
+    plain="One example of the figure; with a small model the smallest values do not bring back syntax "
+    "before semantics more than the largest do.",
+    erratum=WITHDRAWN,
     place="Section 1, Figure 1 (one example)",
     quote="setting different rank preservation over attention weights",
     rests_on=("P3/figure-6",),
@@ -264,16 +275,17 @@ def rank_preservation(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(
             Conclusion(
-                f"{first}: smallest kept minus largest kept", ">=", 0.0, small.syntax_first - large.syntax_first
+                f"{first}: smallest kept minus largest kept",
+                ">=",
+                0.0,
+                small.syntax_first - large.syntax_first,
             ),
-            Conclusion(
-                "answers that turn as in the figure", ">=", 1.0, small.by_way_of_type, claimed=False
-            ),
+            Conclusion("answers that turn as in the figure", ">=", 1.0, small.by_way_of_type, claimed=False),
             Conclusion(f"{first}, smallest kept", ">=", settings.share, small.syntax_first, threshold="ours"),
             Conclusion(f"{first}, largest kept", ">=", settings.share, large.syntax_first, claimed=False),
         ),
         hypotheses=(from_the_paper(run, "CounterFact"),),
-        differs=differences(run, settings),
+        smaller=stand_in(run, settings),
         numbers={
             "questions": float(len(examined)),
             "right types without attention": small.right_type[0].double().mean().item(),

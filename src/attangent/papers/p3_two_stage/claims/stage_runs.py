@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.evidence import Threshold
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.figures import plot
-from attangent.papers.p3_two_stage.claims.two_stage_setting import signal_norm
+from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN, signal_norm
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention
 from attangent.papers.p3_two_stage.theory.data import TwoStageData
 from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, TrainingRecord, train
@@ -63,7 +63,10 @@ COUNTED = {**STAGES, "required_share": 0.8, "learned": 0.35, "unlearned": 0.62}
 
 @claim(
     "P3/two-stages",
-    kind="experiment",
+    nature="experiment",
+    plain="Easy first, hard second: shown in a variant with an output bias and weak decay, not under "
+    "the paper's assumptions.",
+    erratum=WITHDRAWN,
     place="Section 4, Figure 4: the summary of Theorems 1 to 4",
     title="The two stages in a setting that shows them",
     quote="Figure 4: Summary of Two-stage Learning.",
@@ -218,6 +221,15 @@ def _spectra(course: TrainingRecord) -> Figure:
 
 @claim(
     "P3/ablation-constant-rate",
+    nature="experiment",
+    plain="Ours: annealing the rate brings no lower loss of the hard part than a constant rate.",
+    failure=Failure(
+        cause="P3/ablation-constant-rate",
+        consequence="no schedule advantage in this setting",
+        first_size="the setting of two-stages",
+        root="the constant rate gets there too",
+    ),
+    erratum=WITHDRAWN,
     kind="ours",
     place="ours; nearest to Section 4.2 on the annealed rate and to Appendix F.2",
     quote="we conclude that the large learning rate creates too much noise to learn Q",
@@ -254,6 +266,15 @@ def constant_rate(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P3/ablation-small-rate",
+    nature="experiment",
+    plain="Ours: the hard part waits at the small rate as well.",
+    failure=Failure(
+        cause="P3/ablation-small-rate",
+        consequence="the large rate does not explain the order",
+        first_size="the setting of two-stages",
+        root="the order does not depend on the first rate",
+    ),
+    erratum=WITHDRAWN,
     kind="ours",
     place="ours; nearest to Section 4.1 on the large rate of the first stage",
     title="The small rate from the start",

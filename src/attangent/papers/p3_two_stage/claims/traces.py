@@ -7,12 +7,13 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.registry import claim
+from attangent.papers.p3_two_stage.claims import proofs_of_stages
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
 from attangent.papers.p3_two_stage.claims.patterns import rate_ratio
-from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1
+from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN, Assumption1
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights
 from attangent.papers.p3_two_stage.theory.data import TwoStagePrompts
 
@@ -21,6 +22,17 @@ SETTING = {**ASSUMED, "u": 0.4, "r": 0.004, "power": 1.5, "d": 16, "N": 32, "run
 
 @claim(
     "P3/corollary-1",
+    nature="main result",
+    plain="Printed: the traces of W and V grow and then change order. True: both decay by (1 - eta "
+    "lambda)^(2t), twice the printed decay, and the start decides which is larger.",
+    failure=Failure(
+        cause="P3/theorem-2",
+        consequence="Corollary 1 falls",
+        first_size="d = 1, one step",
+    ),
+    proof=proofs_of_stages.corollary_1,
+    ours=("t_2 run at the rate of stage 1",),
+    erratum=WITHDRAWN,
     place="Appendix B, Corollary 1 (Appendix H)",
     title="The traces of W and V over the stages",
     quote="Tr(W_{t_1}) = (1 - eta_1 lambda + 2 p_1 k_1 eta_1 / L)^{t_1} Tr(W_0)",
@@ -78,8 +90,10 @@ def traces(settings: Settings, seed: int) -> Finding:
         remark="Both traces shrink by (1 - eta lambda)^(2t), the decay of two factors: the gradient is of "
         "order 1/d, small compared with lambda. The proof counts the decay once, bounds A by an "
         "inequality and continues with an equality, and takes Tr V <= |V| for a lower bound on Tr V. The "
-        "start decides which trace is larger. Appendix H also assumes that A is symmetric and diagonal in the "
-        "frame of the factors, which holds exactly at d = 1 only; (b) is run at the rate of stage 1, since the "
+        "start decides which trace is larger. Appendix H also assumes that A is symmetric and diagonal in "
+        "the "
+        "frame of the factors, which holds exactly at d = 1 only; (b) is run at the rate of stage 1, since "
+        "the "
         "printed eta_2 is out of reach.",
     )
 
@@ -190,6 +204,10 @@ def _printed_growth(x: Tensor, f: Tensor, prompts: TwoStagePrompts) -> Tensor:
 
 @claim(
     "P3/corollary-1-repaired",
+    nature="main result",
+    plain="Each trace decays by (1 - eta lambda)^(2t) up to a bound by the gradient.",
+    sharp="not known",
+    erratum=WITHDRAWN,
     repairs="P3/corollary-1",
     place="ours",
     title="The traces of W and V when their factors are trained",

@@ -6,10 +6,11 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
 from attangent.icl import Dictionary, RidgeLimit
+from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.dictionary_setting import (
     Reparametrised,
     draw,
@@ -41,6 +42,8 @@ SMOOTHNESS = {
 
 @claim(
     "P4/lemma-7",
+    nature="lemma",
+    plain="The gradient in Q is bounded by the root of the gap, as printed.",
     place="Appendix B, Lemma 7",
     title="The gradient in Q is bounded by the root of the gap",
     quote="Suppose Assumption 1 holds and |alpha_{h,k}^(t)| <= alpha. Then for all h",
@@ -86,6 +89,8 @@ def gradient_norm(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P4/lemma-8",
+    nature="lemma",
+    plain="Lipschitz constants and norms hold as printed.",
     place="Appendix B, Lemmas 8 and 9",
     title="Lipschitz constants and norms of b and delta",
     quote="||b_k^h(theta) - b_k^h(theta')||_2 <= 2 ||Z||_2 ||Q_h - Q'_h||_F",
@@ -137,6 +142,17 @@ def _lemma_8_ratios(l: Reparametrised, Z: float, first: Point, second: Point) ->
 
 @claim(
     "P4/lemma-10",
+    nature="misprint",
+    plain="(59) squares a brace but not its factor, so (61) fails for large gamma and alpha. At the "
+    "gamma and alpha of Theorem 1 it is kept by two decades or more.",
+    failure=Failure(
+        cause="P4/lemma-10",
+        consequence="a constant changes; at the gamma and alpha of Theorem 1 the printed one holds",
+        first_size="gamma = 10^6, alpha = 10^3 among the values tried",
+        root="a factor is not squared",
+    ),
+    proof=proofs.equation_59,
+    ours=("for every gamma and alpha",),
     place="Appendix B, Lemma 10, Equation (61)",
     title="Smoothness of the loss",
     quote="For all transformer parameters xi, xi', if max{|alpha_{h,k}|, |alpha'_{h,k}|} <= alpha, then we "
@@ -187,6 +203,9 @@ def smoothness(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P4/lemma-10-repaired",
+    nature="misprint",
+    plain="With the factor squared the constant holds for every gamma and alpha.",
+    sharp="not known: the search stays below it by decades",
     repairs="P4/lemma-10",
     place="ours",
     title="Smoothness of the loss, with the square",

@@ -50,6 +50,8 @@ _LARGER = {
 
 @claim(
     "P4/figure-2b",
+    nature="experiment",
+    plain="Three losses fall in a small transformer of several layers; out of domain follows less closely.",
     place="Section 4, Figure 2b",
     title="Four layers: training and inference losses fall together",
     quote="for both 1-layer and 4-layer transformers, the three curves have the same descending trend",
@@ -100,6 +102,8 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P4/figure-5",
+    nature="experiment",
+    plain="How the number of heads changes a deep transformer is open at this size.",
     place="Section 4, Figure 5",
     title="The number of heads in four layers at a fixed amount of work",
     quote="the losses converge faster with smaller H (here the final training loss is the smallest when H = "

@@ -10,13 +10,15 @@ from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
 from attangent.icl import Dictionary
 from attangent.papers.p4_in_context.claims.dictionary_setting import PAPER_SIZE, draw_dictionary, model
-from attangent.papers.p4_in_context.claims.figures_one_layer import differences_from_section_4
+from attangent.papers.p4_in_context.claims.figures_one_layer import setting_of_section_4
 from attangent.papers.p4_in_context.one_layer.heads import logit_scale
 from attangent.papers.p4_in_context.one_layer.training import TrainingRun
 
 
 @claim(
     "P4/figure-4",
+    nature="experiment",
+    plain="Few heads descend more slowly; divergence with far too many heads does not show.",
     place="Section 4, Figure 4",
     title="The number of heads in one layer",
     quote="setting H too large (H = 400) leads to instability and divergence of the loss. ... when H < N = "
@@ -63,7 +65,7 @@ def heads_in_one_layer(settings: Settings, seed: int) -> Finding:
             _crowded_line(too_many, crowded),
             _stopped_line(settings, late),
         ),
-        differs=differences_from_section_4(
+        **setting_of_section_4(
             settings,
             f"{settings.steps} steps ({settings.crowded_steps} with H = {too_many}), where the paper does "
             "not say how many",

@@ -1,13 +1,15 @@
 """Figures 2a and 3: one layer of attention."""
 
 from itertools import pairwise
+from typing import Any
 
 import torch
 
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
 from attangent.icl import IN_DOMAIN, OUT_OF_DOMAIN, Dictionary, RidgeLimit, Tasks, expected_distance
+from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.curves import alike_lines, curves_figure, fall, fall_lines
 from attangent.papers.p4_in_context.claims.dictionary_setting import PAPER_SIZE, draw_dictionary, model
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
@@ -19,6 +21,8 @@ _SMALL = {"K": 24, "d": 12, "m": 5, "N": 8, "tau": 0.01}
 
 @claim(
     "P4/figure-2a",
+    nature="experiment",
+    plain="Three losses fall together in a smaller setting.",
     place="Section 4, Figure 2a",
     title="One layer: training and inference losses fall together",
     quote="the three curves have the same descending trend, despite the inference loss on the ood dataset is"
@@ -63,9 +67,7 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
                 claimed=False,
             ),
         ),
-        differs=differences_from_section_4(
-            settings, "unit tokens and logits of standard deviation 2, for Gaussian ones"
-        ),
+        **setting_of_section_4(settings, "unit tokens and logits of standard deviation 2, for Gaussian ones"),
         numbers={
             "gap": run.gap,
             "in-domain": inside[-1].item(),
@@ -88,12 +90,14 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
     )
 
 
-def differences_from_section_4(settings: Settings, *others: str) -> tuple[str, ...]:
-    """In what the run differs from Section 4; nothing at the paper's size and rate."""
+def setting_of_section_4(settings: Settings, *others: str) -> dict[str, Any]:
+    """Return the arguments of a finding that say in what the run differs from Section 4, or is smaller."""
     sizes = {name: settings[name] for name in PAPER_SIZE if settings[name] != PAPER_SIZE[name]}
-    found = [", ".join(f"{name} = {value}, for {PAPER_SIZE[name]}" for name, value in sizes.items())]
-    found.append(f"Adam at {settings.rate:g}, for 1e-4" if settings.rate != 1e-4 else "")
-    return tuple(difference for difference in (*found, *others) if difference)
+    if sizes:
+        listed = ", ".join(f"{name} = {value} for {PAPER_SIZE[name]}" for name, value in sizes.items())
+        return {"smaller": "; ".join((listed, *others))}
+    rate = (f"Adam at {settings.rate:g}, for 1e-4",) if settings.rate != 1e-4 else ()
+    return {"differs": (*rate, *others)}
 
 
 def _adam(start: OneLayerAttention, settings: Settings, seed: int) -> TrainingRun:
@@ -123,7 +127,16 @@ LENGTHS = {"K": 200, "d": 4, "m": 100, "tau": 0.01, "N": 50, "lengths": list(ran
 
 @claim(
     "P4/figure-3",
-    kind="theorem",
+    nature="remark",
+    plain="Printed: predictions are the better the closer N is to m. True: y* is the best linear "
+    "predictor at every N, and its risk falls with N; y_best is worse by .01 to 1.2 %.",
+    failure=Failure(
+        cause="P4/figure-3",
+        consequence="an interpretation falls; no theorem uses it",
+        first_size="every N other than m",
+        root="the noise level of a label is taken for tau instead of m tau",
+    ),
+    proof=proofs.nearness,
     place="Section 3.2, end, and Section 4, Figure 3",
     title="The closer N is to m, the better",
     quote="The closer m is to N, the closer the transformer's choice of templates is to the best possible "
@@ -178,13 +191,17 @@ def nearness_of_n_and_m(settings: Settings, seed: int) -> Finding:
             "risk of y* at the longest prompt": risks[-1],
         },
         figures=(_lengths_figure(lengths, gaps, risks, best),),
-        remark="y* is the better of the two at every N other than m, by .01 to 1.2 % of the risk, and its risk falls "
+        remark="y* is the better of the two at every N other than m, by .01 to 1.2 % of the risk, and its "
+        "risk falls "
         "as N grows: nothing is special about N = m but that the two ridges agree there.",
     )
 
 
 @claim(
     "P4/figure-3-repaired",
+    nature="remark",
+    plain="y* is the best linear predictor at every N.",
+    sharp="sharp: it is the minimiser",
     repairs="P4/figure-3",
     place="ours",
     title="The trained transformer is the best linear predictor at every N",
@@ -228,12 +245,22 @@ def best_linear_predictor(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P4/fitting",
+    nature="remark",
+    plain="For N < m the template is small, as printed. That the transformer overfits for N > m is "
+    "false: its ridge m tau is the right one at every N.",
+    failure=Failure(
+        cause="P4/figure-3",
+        consequence="an interpretation falls; no theorem uses it",
+        first_size="N = m + 20 in the setting tried, every N > m by the proof",
+    ),
+    proof=proofs.fitting,
     place="Section 3.2, the last two bullets",
     title="Underfitting for N < m, overfitting for N > m",
-    quote="When N > m, the transformer tends to overfit since it underestimates the noise level and in turn captures "
+    quote="When N > m, the transformer tends to overfit since it underestimates the noise level and in turn "
+    "captures "
     "noise",
-    statement="""For N < m the transformer's template has a smaller norm than that of y_best; for N > m the transformer
-        overfits, so that its risk exceeds that of y_best.""",
+    statement="""For N < m the transformer's template has a smaller norm than that of y_best; for N > m the
+        transformer overfits, so that its risk exceeds that of y_best.""",
     quick={**LENGTHS, "K": 120, "m": 40, "lengths": [20, 30, 60, 80], "prompts": 50, "noise_factor": 1.0},
     seconds=0.1,
     rests_on=("P4/theorem-2",),
@@ -248,10 +275,13 @@ def under_and_overfitting(settings: Settings, seed: int) -> Finding:
     ]
     return Finding(
         conclusions=(
-            Conclusion("N < m: largest |lambda| / |lambda of y_best|", "<=", 1.0, max(short), part="N < m underfits"),
+            Conclusion(
+                "N < m: largest |lambda| / |lambda of y_best|", "<=", 1.0, max(short), part="N < m underfits"
+            ),
             Conclusion("N > m: least risk / risk of y_best", ">=", 1.0, min(long), part="N > m overfits"),
         ),
-        remark="The noise of a label has the variance |lambda|^2 tau, m tau on average, which is the transformer's "
+        remark="The noise of a label has the variance |lambda|^2 tau, m tau on average, which is the "
+        "transformer's "
         "ridge at every N. It is y_best, with N tau, that misjudges it.",
     )
 

@@ -6,10 +6,11 @@ from itertools import pairwise
 
 import torch
 
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
 from attangent.icl import Dictionary
+from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.convergence import PROVABLE, theorem_1_hypotheses
 from attangent.papers.p4_in_context.claims.dictionary_setting import draw_dictionary, model, unit_tokens
 from attangent.papers.p4_in_context.one_layer.certificate import log10_L_repaired, sizes, zeta
@@ -19,7 +20,8 @@ HEADS = [8, 16, 32, 64, 128, 256, 512, 1024]
 
 @claim(
     "P4/equation-43",
-    kind="theorem",
+    nature="proof step",
+    plain="The three inductions of Theorem 1 hold along training.",
     place="Appendix B, Equations (43a), (43b) and (49)",
     title="The induction of Theorem 1",
     quote="We shall prove (43a), (43b) and (43c) by induction.",
@@ -80,7 +82,16 @@ def guarantee_of(settings: Settings, seed: int, dictionary: Dictionary | None = 
 
 @claim(
     "P4/heads-and-speed",
-    kind="theorem",
+    nature="remark",
+    plain="Printed: more heads slow the guarantee down. True: zeta_0 grows faster than the rates fall, "
+    "so more heads speed it up; that a larger dictionary slows it down holds.",
+    failure=Failure(
+        cause="P4/heads-and-speed",
+        consequence="two sentences fall; no theorem uses them",
+        first_size="H = 8 to 16",
+        root="zeta_0 is held fixed while H grows",
+    ),
+    proof=proofs.heads,
     place="Section 3.1 after Theorem 1, and Section 3.3",
     title="Larger H yields slower convergence",
     quote="(18) implies that we should not set H to be too large, since larger H yields slower convergence "
@@ -109,7 +120,10 @@ def heads_and_speed(settings: Settings, seed: int) -> Finding:
                 "<=",
                 0.0,
                 settings.dictionary_sizes,
-                [10.0 ** guarantee_of(settings | {"K": K}, seed).contraction for K in settings.dictionary_sizes],
+                [
+                    10.0 ** guarantee_of(settings | {"K": K}, seed).contraction
+                    for K in settings.dictionary_sizes
+                ],
                 part="K",
             ),
         ),
@@ -134,6 +148,9 @@ def heads_and_speed(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P4/heads-and-speed-repaired",
+    nature="remark",
+    plain="zeta_0/H never falls on average as heads are added.",
+    sharp="sharp: equality if all heads are equal",
     repairs="P4/heads-and-speed",
     place="ours",
     title="More heads do not slow the guarantee down",
@@ -184,7 +201,17 @@ def _left_out(settings: Settings, seed: int) -> float:
 
 @claim(
     "P4/footnote-1",
-    kind="theorem",
+    nature="misprint",
+    plain="Printed: (61) is tighter than (17). True: (17) has |Zbar|^2 where (61) gives |Zbar|, so (61)"
+    " is the larger one once |Zbar| < 1, and the rate 1/L of (17) is then not covered by Lemma "
+    "10. Theorem 1 kept its bound in every run.",
+    failure=Failure(
+        cause="P4/footnote-1",
+        consequence="a constant changes: for |Zbar| < 1 Theorem 1 needs the repaired L",
+        first_size="|Zbar| = .25 in the setting tried",
+        root="|Zbar|^2 is printed for |Zbar|",
+    ),
+    proof=proofs.footnote_1,
     place="Section 3.1, footnote 1",
     title="Equation (61) is tighter than (17)",
     quote="We leave a tighter, but more complicated, expression of L in the appendix (cf. (61))",
@@ -202,8 +229,10 @@ def tighter_constant(settings: Settings, seed: int) -> Finding:
             Conclusion("largest L of (61) / L of (17)", "<=", 0.0, max(excess.values()), log10=True),
         ),
         numbers={f"log10 of (61) / (17) at |Zbar| = {Z_bar:.2g}": value for Z_bar, value in excess.items()},
-        remark="With the alpha of (44) the first bracket of (61) has |Zbar| where (17) has |Zbar|^2. For |Zbar| < 1 "
-        "the rate 1/L of (17) is not covered by Lemma 10. Theorem 1 itself keeps its bound in every run, since "
+        remark="With the alpha of (44) the first bracket of (61) has |Zbar| where (17) has |Zbar|^2. For "
+        "|Zbar| < 1 "
+        "the rate 1/L of (17) is not covered by Lemma 10. Theorem 1 itself keeps its bound in every run, "
+        "since "
         "the true smoothness is far below both.",
     )
 
@@ -220,15 +249,18 @@ def constants(settings: Settings, scale: float, seed: int) -> tuple[float, float
 
 @claim(
     "P4/footnote-1-repaired",
+    nature="misprint",
+    plain="With (61) as corrected, L covers features of any size.",
+    sharp="not sharp: the measured smoothness is decades below it",
     repairs="P4/footnote-1",
     place="ours",
     title="A constant for Theorem 1 that Lemma 10 covers",
-    statement="""Theorem 1 holds with L^2 = (8 gamma^2/K) |Zbar|^4 b^2 + (2 gamma^4 H^2/K^2) |Zbar|^4 + (16 gamma^2
-        f^2 |Zbar|^2/K) max{1, 4K alpha^2} ((gamma H alpha)^2 + 4N b^2) in place of (17), where b = 2 gamma H alpha +
-        1 + |Z'Zhat|/(m tau) and alpha is that of (44).""",
-    derivation="""This is (61) with the prefactor of Lemma 10 as repaired and |A| <= 1 + |Z'Zhat|/(m tau), so it is at
-        least the Lipschitz constant of the gradient for every |Zbar|. Steps 3 and 4 of the proof use nothing else of
-        L.""",
+    statement="""Theorem 1 holds with L^2 = (8 gamma^2/K) |Zbar|^4 b^2 + (2 gamma^4 H^2/K^2) |Zbar|^4 + (16
+        gamma^2 f^2 |Zbar|^2/K) max{1, 4K alpha^2} ((gamma H alpha)^2 + 4N b^2) in place of (17), where b = 2
+        gamma H alpha + 1 + |Z'Zhat|/(m tau) and alpha is that of (44).""",
+    derivation="""This is (61) with the prefactor of Lemma 10 as repaired and |A| <= 1 + |Z'Zhat|/(m tau), so
+        it is at least the Lipschitz constant of the gradient for every |Zbar|. Steps 3 and 4 of the proof
+        use nothing else of L.""",
     quick={**PROVABLE, "relative_tau": 0.1, "scale": 1.0, "steps": 300},
     sizes=({"scale": 1.0}, {"scale": 0.1}),
     seconds=0.6,

@@ -12,9 +12,10 @@ _SIZES = {"K": 40, "d": 16, "m": 6, "N": 10, "tau": 0.01}
 
 @claim(
     "P4/multi-head",
+    nature="main result",
+    plain="One head cannot reach the infimum and H >= N heads can, as printed.",
     place="Section 3.3",
     title="One head cannot; H >= N heads suffice",
-    kind="theorem",
     quote="it is generally impossible to train a shallow transformer with only one attention head to succeed",
     rests_on=("P4/proposition-1", "P4/equation-66"),
     statement="""A single head cannot bring the loss to its infimum, since its mixture has entries of one
@@ -88,7 +89,10 @@ def least_gap_of_one_head(dictionary: Dictionary) -> float:
 
 @claim(
     "P4/generalization",
-    kind="theorem",
+    nature="remark",
+    plain="Trained attention answers unseen tokens and unseen tasks like ridge regression; shown with "
+    "another optimiser than gradient descent.",
+    ours=("trained by variable projection",),
     place="Section 3.2",
     title="Generalisation to unseen examples and to unseen tasks",
     quote="the transformer exploits the inherent contextual information ... to predict the unseen tokens",
@@ -131,7 +135,8 @@ def generalises(settings: Settings, seed: int) -> Finding:
         differs=("variable projection instead of gradient descent",),
         numbers=numbers,
         figures=(_noise_figure(draw_dictionary(settings, seed), settings.test_taus),),
-        remark="Variable projection reaches the limit of gradient descent sooner; P4/theorem-2 runs gradient descent "
+        remark="Variable projection reaches the limit of gradient descent sooner; P4/theorem-2 runs "
+        "gradient descent "
         "itself. The risk is that of ridge regression, with fewer labels than features too; it is no better.",
     )
 

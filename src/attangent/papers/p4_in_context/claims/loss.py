@@ -3,10 +3,11 @@
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.icl import Dictionary, RidgeLimit, Tasks
+from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.dictionary_setting import (
     EXACT,
     Reparametrised,
@@ -20,6 +21,16 @@ from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
 
 @claim(
     "P4/lemma-5",
+    nature="misprint",
+    plain="The printed infimum L* lacks the noise m tau of the labels that are not shown. The gap to "
+    "it, and with it every theorem, is not affected.",
+    failure=Failure(
+        cause="P4/lemma-5",
+        consequence="an additive constant changes; no theorem is affected",
+        first_size="m = N = 1, K = 2",
+        root="the noise of the unseen labels is left out",
+    ),
+    proof=proofs.lemma_5,
     place="Appendix B, Lemma 5",
     title="The population loss in closed form",
     quote="the loss function L(theta) could be rewritten into the following equivalent form",
@@ -54,6 +65,9 @@ def population_loss(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P4/lemma-5-repaired",
+    nature="misprint",
+    plain="With the noise of all labels the loss is that of a large sample.",
+    sharp="sharp: an identity",
     repairs="P4/lemma-5",
     place="ours",
     title="The population loss with the noise of all labels",
@@ -97,9 +111,10 @@ def _sampled_loss(m: OneLayerAttention, settings: Settings, seed: int) -> Tensor
 
 @claim(
     "P4/lemma-6",
+    nature="lemma",
+    plain="One rate after a change of scale, as printed.",
     place="Appendix B, Lemma 6",
     title="One rate for all parameters after a change of scale",
-    kind="identity",
     quote="Then (10) is equivalent to xi^(t) = xi^(t-1) - eta_Q grad l(xi^(t-1))",
     statement="""With gamma = sqrt(eta_w / eta_Q) and alpha = w / gamma, descent with rates eta_Q and eta_w
         on (Q, w) is descent with the one rate eta_Q on (Q, alpha).""",
@@ -156,6 +171,16 @@ def reparametrisation(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P4/equation-26",
+    nature="remark",
+    plain="(26) gives every label, as printed; that A becomes Z^+ Z is false on the prompt's own "
+    "tokens, where A is the identity.",
+    failure=Failure(
+        cause="P4/equation-26",
+        consequence="an interpretation changes; nothing uses it",
+        first_size="N = 2, m = 1",
+        root="the limit of A is taken for the pseudo-inverse",
+    ),
+    proof=proofs.equation_26,
     place="Section 3.3, Equation (26)",
     title="Without noise the pseudo-inverse gives every label",
     quote="In this case, A becomes Z^+ Z, ... the label of each token v_k could be represented by the inner "
@@ -206,12 +231,16 @@ def without_noise(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P4/equation-26-repaired",
+    nature="remark",
+    plain="As tau goes to 0, A tends to (I, Z^+ Z^Q).",
+    sharp="sharp: the limit is exact",
     repairs="P4/equation-26",
     place="ours",
     title="The limit matrix without noise",
-    statement="""As tau goes to 0 with N >= m, A tends to (I, Z^+ Z^Q), and <y, A_k> is the label of every token.""",
-    derivation="""(66) has the identity on the prompt's own tokens for every tau, and Z'(m tau I + ZZ')^-1 tends to Z^+ if
-        Z has rank m. Without noise y = Z'lambda, and y'Z^+ = lambda' since Z Z^+ = I.""",
+    statement="""As tau goes to 0 with N >= m, A tends to (I, Z^+ Z^Q), and <y, A_k> is the label of every
+    token.""",
+    derivation="""(66) has the identity on the prompt's own tokens for every tau, and Z'(m tau I + ZZ')^-1
+        tends to Z^+ if Z has rank m. Without noise y = Z'lambda, and y'Z^+ = lambda' since Z Z^+ = I.""",
     quick={"K": 20, "d": 6, "m": 5, "N": 8, "tau": 0.0, "prompts": 100},
     sizes=({"N": 8}, {"N": 12}),
     seconds=0.1,
@@ -227,13 +256,17 @@ def limit_without_noise(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(
             Conclusion("distance of A to (I, Z^+ Z^Q) as tau goes to 0", "<=", 1e-6, relative(small, limit)),
-            Conclusion("relative error of <y, A_k>", "<=", EXACT, relative(prompts.shown @ limit, prompts.clean)),
+            Conclusion(
+                "relative error of <y, A_k>", "<=", EXACT, relative(prompts.shown @ limit, prompts.clean)
+            ),
         )
     )
 
 
 @claim(
     "P4/equation-66",
+    nature="proof step",
+    plain="Both forms of the limit matrix agree, and its answers are ridge regression.",
     place="Appendix C, Equations (27), (34), (66), (67)",
     title="The limit matrix in two forms, and the ridge in it",
     quote="in the proof of Theorem 2, we show that y*_k = <y, A_{:,k}>",
@@ -296,11 +329,22 @@ def _ridge_by_scikit_learn(dictionary: Dictionary, y: Tensor, alpha: float) -> T
 
 @claim(
     "P4/equation-33",
+    nature="misprint",
+    plain="(33) prints z_k for Z'z_k; (34) has it right, and so has everything after it. (56) and D.3 "
+    "have slips of the same kind.",
+    failure=Failure(
+        cause="P4/equation-33",
+        consequence="a misprint in a definition; nothing uses it as printed",
+        first_size="m = N = 1, z other than 1",
+        root="z_k is printed for Z'z_k",
+    ),
+    proof=proofs.equation_33,
+    ours=("m = N, so that the dimensions fit",),
     place="Appendix B, Equation (33)",
     title="The definition of delta",
     quote="delta_k := sum_h w_{h,k} s_k^h - (Z^T Z + m tau I)^{-1} (z_k + m tau e_k)",
-    statement="""With delta_k as printed, the loss gap of Lemma 5 is (1/2K) sum_k |Zbar delta_k|^2 (m = N, so that the
-        dimensions fit).""",
+    statement="""With delta_k as printed, the loss gap of Lemma 5 is (1/2K) sum_k |Zbar delta_k|^2 (m = N, so
+        that the dimensions fit).""",
     quick={"K": 7, "d": 5, "m": 4, "N": 4, "tau": 0.3, "heads": 3, "transposed": False},
     seconds=0.05,
 )
@@ -316,18 +360,22 @@ def printed_delta(settings: Settings, seed: int) -> Finding:
     gap = ((D * (dictionary.M @ D)).sum() / (2 * dictionary.K)).item()
     return Finding(
         conclusions=(Conclusion("relative error of the gap", "<=", EXACT, abs(gap / m.gap() - 1)),),
-        remark="Z'z_k belongs where z_k is printed; (34) and (66) have it right. (56) prints z_j for zbar_j, and D.3 "
+        remark="Z'z_k belongs where z_k is printed; (34) and (66) have it right. (56) prints z_j for "
+        "zbar_j, and D.3 "
         "tau^2 for tau, in the same way.",
     )
 
 
 @claim(
     "P4/equation-37",
+    nature="lemma",
+    plain="The loss converges to its infimum if and only if the mixtures converge to A, as printed.",
+    ours=("tau > 0",),
     place="Appendix B, Equations (37) and (38)",
     title="When the loss converges to its infimum",
     quote="the necessary and sufficient condition for L(theta^(t)) to converge to L* during training is",
-    statement="""The gap lies between lambda_min(M) and lambda_max(M) times |Ahat - A|^2 / 2K with M = Z'Z + m tau I, so
-        that the loss converges to L* if and only if all delta_k tend to 0.""",
+    statement="""The gap lies between lambda_min(M) and lambda_max(M) times |Ahat - A|^2 / 2K with M = Z'Z +
+        m tau I, so that the loss converges to L* if and only if all delta_k tend to 0.""",
     quick={"K": 8, "d": 5, "m": 3, "N": 6, "tau": 0.1, "heads": 4, "points": 50, "inverted": False},
     seconds=0.1,
 )

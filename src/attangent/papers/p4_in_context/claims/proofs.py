@@ -20,7 +20,8 @@ def footnote_1() -> Proof:
             ),
             Step(
                 "(17) prints |Zbar|^2 there, so its bracket is smaller as soon as |Zbar| < 1.",
-                r"\frac{2\gamma H\alpha}{8\sqrt2H\sqrt K\|\bar Z\|^2\sqrt{\Delta^{(0)}}/\zeta_0}=\frac{1}{\|\bar Z\|}>1",
+                r"\frac{2\gamma H\alpha}{8\sqrt2H\sqrt K\|\bar "
+                r"Z\|^2\sqrt{\Delta^{(0)}}/\zeta_0}=\frac{1}{\|\bar Z\|}>1",
                 sp.simplify(in_61 / in_17 - 1 / Z) == 0 and bool((1 / Z).subs(Z, sp.Rational(1, 2)) > 1),
             ),
         )
@@ -62,18 +63,23 @@ def nearness() -> Proof:
     import sympy as sp
 
     a, s, v = sp.symbols("alpha s v", positive=True)
-    risk = (a**2 + v * s) / (a + s) ** 2  # one direction: feature energy s, label noise v = m tau, E lambda^2 = 1
+    risk = (a**2 + v * s) / (
+        a + s
+    ) ** 2  # one direction: feature energy s, label noise v = m tau, E lambda^2 = 1
     slope = sp.diff(risk, a)
     return Proof(
         (
             Step(
-                "In a direction with feature energy s, ridge regression with alpha has bias alpha/(alpha + s) and "
+                "In a direction with feature energy s, ridge regression with alpha has bias alpha/(alpha + "
+                "s) and "
                 "variance v s/(alpha + s)^2. The noise of a label has the variance v = m tau.",
-                r"R(\alpha)=\frac{\alpha^2+v s}{(\alpha+s)^2},\quad R'(\alpha)=\frac{2s(\alpha-v)}{(\alpha+s)^3}",
+                r"R(\alpha)=\frac{\alpha^2+v s}{(\alpha+s)^2},\quad "
+                r"R'(\alpha)=\frac{2s(\alpha-v)}{(\alpha+s)^3}",
                 sp.simplify(slope - 2 * s * (a - v) / (a + s) ** 3) == 0,
             ),
             Step(
-                "The least risk is at alpha = m tau, the ridge of y*, for every N. y_best has the ridge N tau and is "
+                "The least risk is at alpha = m tau, the ridge of y*, for every N. y_best has the ridge N "
+                "tau and is "
                 "worse unless N = m.",
                 r"R(N\tau)-R(m\tau)=\frac{s(N\tau-m\tau)^2}{(m\tau+s)(N\tau+s)^2}\ge 0",
                 sp.simplify(risk - risk.subs(a, v) - s * (a - v) ** 2 / ((v + s) * (a + s) ** 2)) == 0,
@@ -93,17 +99,21 @@ def fitting() -> Proof:
     return Proof(
         (
             Step(
-                "The norm of the estimate falls with the ridge, so for N < m the transformer's is the smaller one, "
+                "The norm of the estimate falls with the ridge, so for N < m the transformer's is the "
+                "smaller one, "
                 "as printed.",
                 r"\frac{d}{d\alpha}\frac{\sqrt s\,y}{\alpha+s}=-\frac{\sqrt s\,y}{(\alpha+s)^2}<0",
                 sp.simplify(sp.diff(norm, a) + sp.sqrt(s) * y / (a + s) ** 2) == 0,
             ),
             Step(
-                "A label is <lambda, z> + lambda'eps with E|lambda|^2 = m: its noise level is m tau, which the "
-                "transformer's ridge m tau neither under- nor overestimates. The larger ridge N tau of y_best has "
+                "A label is <lambda, z> + lambda'eps with E|lambda|^2 = m: its noise level is m tau, which "
+                "the "
+                "transformer's ridge m tau neither under- nor overestimates. The larger ridge N tau of "
+                "y_best has "
                 "the larger risk.",
                 r"R(2m\tau)-R(m\tau)=\frac{s(m\tau)^2}{(m\tau+s)(2m\tau+s)^2}>0",
-                sp.simplify((risk.subs(a, 2 * v) - risk.subs(a, v)) - s * v**2 / ((v + s) * (2 * v + s) ** 2)) == 0,
+                sp.simplify((risk.subs(a, 2 * v) - risk.subs(a, v)) - s * v**2 / ((v + s) * (2 * v + s) ** 2))
+                == 0,
             ),
         ),
         part="N > m overfits",
@@ -121,19 +131,23 @@ def heads() -> Proof:
         return min(matrix.eigenvals())
 
     whole = least(M[0] + M[1] + M[2]) / sp.Integer(H)
-    left_out = [least(sum((m for j, m in enumerate(M) if j != h), sp.zeros(2, 2))) / (H - 1) for h in range(H)]
+    left_out = [
+        least(sum((m for j, m in enumerate(M) if j != h), sp.zeros(2, 2))) / (H - 1) for h in range(H)
+    ]
     h, Z, K, gamma, zeta = sp.symbols("H Z K gamma zeta_0", positive=True)
     L = sp.sqrt(2) * h * Z**2 * gamma**2 / K
     return Proof(
         (
             Step(
-                "For large gamma the constant of (17) is sqrt(2) H |Zbar|^2 gamma^2 / K, so the guaranteed fall per "
+                "For large gamma the constant of (17) is sqrt(2) H |Zbar|^2 gamma^2 / K, so the guaranteed "
+                "fall per "
                 "step is a multiple of zeta_0/H.",
                 r"\frac{\gamma^2}{L}\frac{\zeta_0}{2K}=\frac{\zeta_0}{2\sqrt2H\|\bar Z\|^2}",
                 sp.simplify(gamma**2 / L * zeta / (2 * K) - zeta / (2 * sp.sqrt(2) * h * Z**2)) == 0,
             ),
             Step(
-                "B_kB_k'/H is the mean over the heads of the same with one head left out, and the least eigenvalue is "
+                "B_kB_k'/H is the mean over the heads of the same with one head left out, and the least "
+                "eigenvalue is "
                 "concave, so zeta_0/H is at least the mean of the others. For diag(1,0), diag(0,1), I:",
                 r"\tfrac{\zeta_0(3)}{3}=\tfrac23\ge\tfrac13\left(\tfrac12+\tfrac12+\tfrac12\right)=\tfrac12",
                 bool(whole == sp.Rational(2, 3)) and bool(whole >= sum(left_out) / H),
@@ -185,12 +199,14 @@ def equation_59() -> Proof:
         (
             Step(
                 "The square of (58) has the square of its factor.",
-                r"\Big(\tfrac{2\gamma\bar f\|\bar Z\|}{K}\{\cdot\}\Big)^2=\tfrac{4\gamma^2\bar f^2\|\bar Z\|^2}{K^2}"
+                r"\Big(\tfrac{2\gamma\bar f\|\bar Z\|}{K}\{\cdot\}\Big)^2=\tfrac{4\gamma^2\bar f^2\|\bar "
+                r"Z\|^2}{K^2}"
                 r"\{\cdot\}^2",
                 sp.expand(right - 4 * g**2 * f**2 * Z**2 / K**2 * brace**2) == 0,
             ),
             Step(
-                "(59) keeps the first power. The right term exceeds every multiple of the printed one as gamma grows "
+                "(59) keeps the first power. The right term exceeds every multiple of the printed one as "
+                "gamma grows "
                 "at fixed alpha.",
                 r"\frac{\text{right}}{\text{printed}}\propto\gamma\to\infty",
                 sp.limit(right / printed, g, sp.oo) == sp.oo,

@@ -8,6 +8,7 @@ from attangent._core.random import generator
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
+from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.dictionary_setting import (
     EXACT,
     draw,
@@ -22,9 +23,10 @@ _SIZES = {"K": 6, "d": 4, "m": 3, "N": 5, "tau": 0.1, "heads": 2}
 
 @claim(
     "P4/lemma-1",
+    nature="lemma",
+    plain="The gradient of the softmax is as printed.",
     place="Appendix A.2, Lemma 1",
     title="Gradient of the softmax in Q",
-    kind="identity",
     statement="""The entry s_jk of softmax(V'Qv_k) has the gradient s_jk sum_i s_ik (v_j - v_i) v_k' in Q.""",
     quick=_SIZES,
     full={"K": 20, "d": 10, "N": 12},
@@ -59,6 +61,8 @@ def _printed(m: OneLayerAttention, h: int, k: int) -> Tensor:
 
 @claim(
     "P4/lemma-2",
+    nature="lemma",
+    plain="The Lipschitz constant 2 holds; 1 would do.",
     place="Appendix A.2, Lemma 2",
     title="The softmax is Lipschitz from the maximum norm to the 1-norm",
     quote="||softmax(a) - softmax(b)||_1 <= 2 ||a - b||_inf",
@@ -107,9 +111,10 @@ def _ratios(a: Tensor, b: Tensor) -> Tensor:
 
 @claim(
     "P4/lemma-4",
+    nature="lemma",
+    plain="Averaging over fresh noise is a ridge, as printed.",
     place="Appendix A.2, Lemma 4",
     title="Averaging over the noise of a label is a ridge",
-    kind="identity",
     quote="Note that (24) is equivalent to the following ridge regression problem",
     statement="""With fresh noise eps_i of covariance tau I, the expected mean of (y_i - lambda'(f(v_i) +
         eps_i))^2/2 is the mean of (y_i - lambda'f(v_i))^2/2 plus (tau/2) |lambda|^2.""",
@@ -161,6 +166,9 @@ def _running_mean(sample: Tensor, printed: float) -> Figure:
 
 @claim(
     "P4/lemma-3",
+    nature="quotation",
+    plain="The square of a sum is at most l times the sum of squares, as quoted.",
+    proof=proofs.young,
     place="Appendix A.2, Lemma 3",
     title="The square of a sum",
     quote="||sum_{i=1}^l x_i||_2^2 <= l sum_{i=1}^l ||x_i||_2^2",
@@ -175,4 +183,6 @@ def square_of_a_sum(settings: Settings, seed: int) -> Finding:
         x[0] = x[0, :1]  # equal vectors attain the bound
         right = settings.factor * count * x.square().sum((1, 2))
         worst = max(worst, (x.sum(1).square().sum(1) / right).max().item())
-    return Finding(conclusions=(Conclusion("largest left-hand side / right-hand side", "<=", 1 + 1e-12, worst),))
+    return Finding(
+        conclusions=(Conclusion("largest left-hand side / right-hand side", "<=", 1 + 1e-12, worst),)
+    )

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
+from attangent.papers.p5_forecasting.claims import proofs
 from attangent.papers.p5_forecasting.theory.attention_model import AttentionModel, Remedies, train_attention
 from attangent.papers.p5_forecasting.theory.matrix_attention import attention, local_change, printed_gradient
 from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM, fit_residual_linear, residual_linear
@@ -16,14 +17,25 @@ from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM, fit_residual
 
 @claim(
     "P5/section-7.1",
-    kind="theorem",
+    nature="remark",
+    plain="The gradient is right. The two cases are not: attention on a position depends on the inner "
+    "products of the other positions as well.",
+    failure=Failure(
+        cause="P5/section-7.1",
+        consequence="the discussion of the multi-dimensional case falls; no theorem uses it",
+        first_size="L = d = 2",
+        root="the row mean is dropped",
+    ),
+    proof=proofs.section_7_1,
+    ours=("the cases read as stated for every position",),
     place="Section 7.1",
     title="Gradient in many dimensions, and the two cases",
     quote="Since XX^T is a positive definite matrix ... we suggest the updated attention matrix will greatly"
     " depend on the term G W_V^T X^T",
     statement="""With X X' positive definite, dL/dW = X'(S * (G V'X' - (Attn * G) 1)) X for attention S X V
-        with S = softmax(X W X'), every column of (Attn * G) 1 is the same, and one step of descent takes attention
-        off position i if <G_i, V'X_i> > 0 (Case 1) and puts it there if it is negative (Case 2).""",
+        with S = softmax(X W X'), every column of (Attn * G) 1 is the same, and one step of descent takes
+        attention off position i if <G_i, V'X_i> > 0 (Case 1) and puts it there if it is negative (Case
+        2).""",
     quick={"L": 6, "d": 8, "draws": 300, "rate": 1e-3, "mixing": True},
     full={"L": 16, "d": 32, "draws": 2000},
     seconds=0.5,
@@ -51,14 +63,23 @@ def many_dimensions(settings: Settings, seed: int) -> Finding:
                 "largest relative gap of the gradient to autograd", "<=", 1e-9, max(gaps), part="gradient"
             ),
             Conclusion(
-                "largest difference of two columns of (Attn * G) 1", "<=", 1e-9, column_gap(settings, seed), part="columns"
+                "largest difference of two columns of (Attn * G) 1",
+                "<=",
+                1e-9,
+                column_gap(settings, seed),
+                part="columns",
             ),
             Conclusion(
-                "share of positions whose attention follows the cases (a coin: .5)", ">=", 1.0, share, part="cases"
+                "share of positions whose attention follows the cases (a coin: .5)",
+                ">=",
+                1.0,
+                share,
+                part="cases",
             ),
         ),
         numbers={"share by attention": share, "share by score": score_share},
-        remark="The gradient is right. The cases drop the row mean, whose columns are equal as printed but which does "
+        remark="The gradient is right. The cases drop the row mean, whose columns are equal as printed but "
+        "which does "
         "not vanish, and the mixing by X X'. What is left is a tendency, near a coin's in large draws.",
     )
 
@@ -106,6 +127,9 @@ _RATE = 0.05
 
 @claim(
     "P5/section-7.2",
+    nature="experiment",
+    plain="Ours: none of the proposed remedies halves the risk by itself; position-dependent scores "
+    "with trained values do.",
     kind="ours",
     place="ours, on the potential solutions of Section 7.2",
     title="Which remedies halve the risk on the sign-inconsistent task",

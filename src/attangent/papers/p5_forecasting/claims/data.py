@@ -6,14 +6,25 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
+from attangent.papers.p5_forecasting.claims import proofs
 from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
 
 
 @claim(
     "P5/claim-c.2",
+    nature="lemma",
+    plain="Printed: unit features with four properties. True: Property 3 makes P_(d+1) shorter than 1; "
+    "the others can be had together.",
+    failure=Failure(
+        cause="P5/claim-c.2",
+        consequence="Property 1 holds for k <= d only; constants change",
+        first_size="d = 2",
+        root="two properties exclude each other",
+    ),
+    proof=proofs.claim_c_2,
     place="Section 4.1 and Appendix C, Claims 4.2 and C.2",
     title="Residual SSM features with four properties",
     quote="by choosing some appropriate value for A, B and C, we can show that for a certain gamma < 1, we "
@@ -73,6 +84,9 @@ def properties(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/claim-c.2-repaired",
+    nature="lemma",
+    plain="Unit features P_1..P_d with P_(d+1) of norm just below 1 exist.",
+    sharp="sharp: the norm is exact",
     repairs="P5/claim-c.2",
     place="ours",
     title="Residual SSM features with the properties that can be had together",
@@ -124,6 +138,8 @@ def recursion_gap(ssm: ResidualSSM, seed: int) -> float:
 
 @claim(
     "P5/definition-6.1",
+    nature="definition",
+    plain="Ours: the sign-inconsistent task has the probability atan((d-1)^(-3/2))/pi.",
     kind="ours",
     place="ours, on Section 6.1, Definition 6.1 (Appendix C, Definition C.4)",
     title="The sign-inconsistent task and its probability",
@@ -199,7 +215,15 @@ def _below(t: float, sigma: float) -> float:
 
 @claim(
     "P5/fact-b.2",
-    kind="misprint",
+    nature="misprint",
+    plain="P(x <= t) is printed for P(|x| <= t).",
+    failure=Failure(
+        cause="P5/fact-b.2",
+        consequence="used nowhere as printed",
+        first_size="every t < .62 sigma",
+        root="|x| is meant",
+    ),
+    proof=proofs.fact_b_2,
     place="Appendix B, Fact B.2",
     title="Small balls of a normal variable",
     quote="then for any t > 0, we have: Pr[x <= t] <= 2t / (sqrt(2 pi) sigma)",
@@ -222,6 +246,9 @@ def _ball(t: float, sigma: float) -> float:
 
 @claim(
     "P5/fact-b.2-repaired",
+    nature="misprint",
+    plain="The bound holds for |x|.",
+    sharp="sharp as t -> 0",
     repairs="P5/fact-b.2",
     place="ours",
     title="Small balls of a normal variable",
@@ -238,6 +265,15 @@ def small_balls_of_the_size(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/fact-b.8",
+    nature="misprint",
+    plain="A square is missing; Lemma I.4 uses it with the square.",
+    failure=Failure(
+        cause="P5/fact-b.8",
+        consequence="used with the square",
+        first_size="d = 2",
+        root="a square is missing",
+    ),
+    proof=proofs.fact_b_8,
     place="Appendix B, Fact B.8, used in Lemma I.4",
     title="Distance of a vector to its mean under a softmax",
     quote="There exists a small constant c > 0 such that: (1/d) <1_d, x - 1_d <s, x>> >= c v_x",
@@ -275,6 +311,9 @@ def _softmax_and_values(settings: Settings, seed: int) -> tuple[torch.Tensor, to
 
 @claim(
     "P5/fact-b.8-repaired",
+    nature="misprint",
+    plain="With the square c = 1.",
+    sharp="sharp: equality if <s, x> is the mean",
     repairs="P5/fact-b.8",
     place="ours",
     title="Squared distance of a vector to its mean under a softmax",

@@ -5,18 +5,29 @@ import math
 import torch
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.registry import claim
+from attangent.papers.p5_forecasting.claims import proofs
 
 
 @claim(
     "P5/fact-b.3",
+    nature="misprint",
+    plain="Sums of normal variables: independence is missing.",
+    failure=Failure(
+        cause="P5/fact-b.3",
+        consequence="used for independent variables only",
+        first_size="n = 2",
+        root="independence is left out",
+    ),
+    proof=proofs.fact_b_3,
+    ours=("whatever their dependence",),
     place="Appendix B, Fact B.3",
     title="Sums of normal variables",
     quote="For n variables X_i ~ N(0, sigma_i^2) ... we have: sum X_i ~ N(0, sum sigma_i^2)",
-    statement="""The sum of n normal variables with variances sigma_i^2 has the variance sum sigma_i^2, whatever their
-        dependence.""",
+    statement="""The sum of n normal variables with variances sigma_i^2 has the variance sum sigma_i^2,
+        whatever their dependence.""",
     quick={"draws": 4000, "correlation": -1.0},
     seconds=0.01,
 )
@@ -27,7 +38,10 @@ def sums_of_normals(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(
             Conclusion(
-                "|variance of the sum / 2 - 1|", "<=", 5 * math.sqrt(2 / settings.draws), abs(total.var().item() / 2 - 1)
+                "|variance of the sum / 2 - 1|",
+                "<=",
+                5 * math.sqrt(2 / settings.draws),
+                abs(total.var().item() / 2 - 1),
             ),
         ),
         remark="The variables must be independent. The paper applies it to a state and to noise that are.",
@@ -36,10 +50,20 @@ def sums_of_normals(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/fact-b.4",
+    nature="misprint",
+    plain="The variance of a number is printed as a matrix.",
+    failure=Failure(
+        cause="P5/fact-b.4",
+        consequence="used without the I_d",
+        first_size="d = 2",
+        root="a stray identity matrix",
+    ),
+    proof=proofs.fact_b_4,
     place="Appendix B, Fact B.4",
     title="Inner product with a normal vector",
     quote="for any fixed u in R^d, we can show that: <x, u> ~ N(0, sigma^2 ||u||_2^2 I_d)",
-    statement="""<x, u> has the covariance sigma^2 |u|^2 I_d, of trace d sigma^2 |u|^2, for x ~ N(0, sigma^2 I_d).""",
+    statement="""<x, u> has the covariance sigma^2 |u|^2 I_d, of trace d sigma^2 |u|^2, for x ~ N(0, sigma^2
+    I_d).""",
     quick={"d": 6, "draws": 4000, "sigma": 1.0},
     seconds=0.01,
 )
@@ -51,7 +75,12 @@ def inner_products(settings: Settings, seed: int) -> Finding:
     printed = settings.d * settings.sigma**2 * u.square().sum().item()
     return Finding(
         conclusions=(
-            Conclusion("|variance / printed - 1|", "<=", 5 * math.sqrt(2 / settings.draws), abs(variance / printed - 1)),
+            Conclusion(
+                "|variance / printed - 1|",
+                "<=",
+                5 * math.sqrt(2 / settings.draws),
+                abs(variance / printed - 1),
+            ),
         ),
         remark="<x, u> is a number; the factor I_d is a slip. At d = 1 nothing changes.",
     )
@@ -59,6 +88,16 @@ def inner_products(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/fact-b.7",
+    nature="misprint",
+    plain="Weyl's inequality needs symmetric matrices.",
+    failure=Failure(
+        cause="P5/fact-b.7",
+        consequence="used for symmetric kernels only",
+        first_size="n = 2",
+        root="symmetry is left out",
+    ),
+    proof=proofs.fact_b_7,
+    ours=("for matrices that are not symmetric, as printed",),
     place="Appendix B, Fact B.7",
     title="The least eigenvalue of a changed matrix",
     quote="For two matrices H, H~ in R^{n x n}, we have: lambda_min(H~) >= lambda_min(H) - ||H - H~||_F",
@@ -75,19 +114,26 @@ def least_eigenvalues(settings: Settings, seed: int) -> Finding:
     low, after = (torch.linalg.eigvals(matrix).real.min().item() for matrix in (H, moved))
     return Finding(
         conclusions=(
-            Conclusion("lambda_min(H~) less the bound", ">=", -1e-12, after - low + (H - moved).norm().item()),
+            Conclusion(
+                "lambda_min(H~) less the bound", ">=", -1e-12, after - low + (H - moved).norm().item()
+            ),
         ),
-        remark="It holds for symmetric matrices, and the kernels to which the paper applies it are symmetric.",
+        remark="It holds for symmetric matrices, and the kernels to which the paper applies it are "
+        "symmetric.",
     )
 
 
 @claim(
     "P5/fact-b.9",
+    nature="quotation",
+    plain="Hoeffding's bound, tails, exponentials and geometric sums are quoted rightly.",
+    ours=("C = 2 in B.5",),
     place="Appendix B, Lemma B.1, Facts B.5, B.6 and B.9",
     title="Hoeffding's bound, tails, exponentials and geometric sums",
     quote="sum_{tau=1}^t (1-x)^tau <= -1/log(1-x) <= 2/x",
-    statement="""Hoeffding's bound (B.1), |X| <= C sigma sqrt(log(1/delta)) with probability 1 - delta for delta < 0.1
-        (B.5, C = 2), exp(x) = 1 + x + Theta(1) x^2 for |x| < 0.01 (B.6), and the bounds on a geometric sum (B.9).""",
+    statement="""Hoeffding's bound (B.1), |X| <= C sigma sqrt(log(1/delta)) with probability 1 - delta for
+        delta < 0.1 (B.5, C = 2), exp(x) = 1 + x + Theta(1) x^2 for |x| < 0.01 (B.6), and the bounds on a
+        geometric sum (B.9).""",
     quick={"n": 20, "draws": 20_000, "deltas": [0.09, 0.01, 1e-4, 1e-9], "C": 2.0, "terms": 500},
     seconds=0.05,
 )
@@ -101,15 +147,26 @@ def facts_that_hold(settings: Settings, seed: int) -> Finding:
     sums = ((1 - rates)[:, None] ** torch.arange(1, settings.terms + 1)).sum(1)
     logs = -1 / torch.log1p(-rates)
     tails = [
-        math.erfc(settings.C * math.sqrt(math.log(1 / delta)) / math.sqrt(2)) / delta for delta in settings.deltas
+        math.erfc(settings.C * math.sqrt(math.log(1 / delta)) / math.sqrt(2)) / delta
+        for delta in settings.deltas
     ]
     return Finding(
         hypotheses=(Hypothesis("largest delta", "<=", 0.1, max(settings.deltas)),),
         conclusions=(
-            Conclusion("B.1: P / bound", "<=", 1.0, above / (2 * math.exp(-2 * t**2 / settings.n)), part="B.1"),
+            Conclusion(
+                "B.1: P / bound", "<=", 1.0, above / (2 * math.exp(-2 * t**2 / settings.n)), part="B.1"
+            ),
             Conclusion("B.5: largest P(outside) / delta", "<=", 1.0, max(tails), part="B.5"),
-            Conclusion("B.6: largest |(exp(x) - 1 - x) / x^2 - 1/2|", "<=", 0.01, (square - 0.5).abs().max().item(), part="B.6"),
+            Conclusion(
+                "B.6: largest |(exp(x) - 1 - x) / x^2 - 1/2|",
+                "<=",
+                0.01,
+                (square - 0.5).abs().max().item(),
+                part="B.6",
+            ),
             Conclusion("B.9: largest sum / (-1/log(1-x))", "<=", 1.0, (sums / logs).max().item(), part="B.9"),
-            Conclusion("B.9: largest (-1/log(1-x)) / (2/x)", "<=", 1.0, (logs * rates / 2).max().item(), part="B.9"),
+            Conclusion(
+                "B.9: largest (-1/log(1-x)) / (2/x)", "<=", 1.0, (logs * rates / 2).max().item(), part="B.9"
+            ),
         ),
     )

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Finding
 from attangent.audit.registry import claim
+from attangent.papers.p5_forecasting.claims import proofs
 from attangent.papers.p5_forecasting.claims.scalar_regression import asked, scalar_regression
 from attangent.papers.p5_forecasting.theory.attention_model import AttentionModel, train_attention
 from attangent.papers.p5_forecasting.theory.ssm import (
@@ -28,6 +29,9 @@ def _risk(answer: Tensor, y: Tensor) -> float:
 
 @claim(
     "P5/proposition-6.3-attention",
+    nature="main result",
+    plain="The risk of trained attention on the sign-inconsistent task does not fall with the noise, as"
+    " stated; measured outside the theorem's width.",
     place="Section 6.3, Proposition 6.3, Part 1 (Proposition J.1)",
     title="Attention cannot reach the noise level out of distribution",
     quote="Let all pre-conditions in Theorem 5.2 hold, there is no w(t) in R^m that satisfies R(f) <= "
@@ -109,6 +113,16 @@ def _linear_risk(
 
 @claim(
     "P5/proposition-6.3-linear",
+    nature="misprint",
+    plain="The equation lacks -P_d in its sum, and w_d is not unique; the risk, which is the content, "
+    "is as stated.",
+    failure=Failure(
+        cause="P5/proposition-6.3-linear",
+        consequence="P_k - P_d for P_k, as in the proof; the risk stands",
+        first_size="d = 2",
+        root="a term is left out of a sum",
+    ),
+    proof=proofs.proposition_6_3,
     place="Section 6.3, Proposition 6.3, Part 2 (Proposition J.3)",
     title="The residual linear network reaches the noise level",
     quote="There exists and exists only one w*_lin that satisfies sum_{k=1}^{d-1} w*_lin,k P_k = P_{d+1} - "
@@ -158,6 +172,9 @@ def linear_succeeds(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/proposition-6.3-linear-repaired",
+    nature="misprint",
+    plain="With P_k - P_d the weights are 1/(d(d-1)), and the risk is sigma^2 (1 + s^2).",
+    sharp="sharp: the risk is exact",
     repairs="P5/proposition-6.3-linear",
     place="ours",
     title="The residual linear network reaches the noise level",

@@ -28,6 +28,8 @@ _LARGER = {"m": 2048, "steps": 400}
 
 @claim(
     "P5/definition-f.2",
+    nature="definition",
+    plain="The kernel is the Gram matrix of the gradients, positive definite for a handful of windows.",
     place="Section 5.1 and Appendix F, Definition F.2 and Assumption F.3",
     title="The kernel of the attention model, and when it is positive definite",
     quote="H* := H(0) is a positive definite (PD) matrix, i.e., its minimum eigenvalue lambda > 0",
@@ -88,6 +90,8 @@ def _printed_model(p: ScalarRegression, w: Tensor) -> Tensor:
 
 @claim(
     "P5/lemma-5.1",
+    nature="lemma",
+    plain="The kernel moves little; measured, since the stated R is out of reach.",
     place="Section 5.1, Lemma 5.1 (Lemma F.4)",
     title="Kernel convergence",
     quote="||H(t) - H(0)||_F <= O(nR) exp(O(B^2 D)) and lambda_min(H(t)) >= lambda/2",
@@ -150,6 +154,8 @@ def kernel_convergence(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/lemma-h.1",
+    nature="lemma",
+    plain="Loss, gradient and weights behave as stated in the runs; the stated width is out of reach.",
     place="Appendix H, Lemmas H.1-H.4",
     title="Inductions for loss, gradient and weights",
     quote="R := max_t max_r |w_r(t) - w_r(0)| <= lambda / (n poly(exp(B^2), exp(D)))",
@@ -215,7 +221,7 @@ def _gradient_line(settings: Settings, run: Trajectory) -> Conclusion:
 def _movement_trend(settings: Settings, seed: int) -> Conclusion:
     moves = [_largest_move(settings | {"m": width}, seed) for width in settings.widths]
     name = "H.4: growth exponent in m of the largest move"
-    return Conclusion.of_trend(name, "<=", -0.3, settings.widths, moves, part="H.4")
+    return Conclusion.of_trend(name, "<=", -0.5, settings.widths, moves, part="H.4")
 
 
 def _movement_line(p: ScalarRegression, settings: Settings, moved: float) -> Conclusion:
@@ -243,6 +249,9 @@ def _largest_move(settings: Settings, seed: int) -> float:
 
 @claim(
     "P5/lemma-k.3",
+    nature="lemma",
+    plain="Parts 1 to 3 hold; the other ten say nothing at sizes in reach.",
+    ours=("O(.) read as 2 around B and D and as 8 in the exponent",),
     place="Appendix K, Lemma K.3",
     title="Thirteen parts on data, weights, exponentials and softmax under a small move",
     statement="""For windows of the residual state-space model, Gaussian weights and weights moved by at most

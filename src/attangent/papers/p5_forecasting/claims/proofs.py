@@ -1,4 +1,6 @@
-"""Exact proofs for P5: misprints by a counter-example, theorems by contradiction with the paper's own lemmas."""
+"""Exact proofs for P5: misprints by a counter-example, theorems by contradiction with the paper's own
+lemmas.
+"""
 
 from fractions import Fraction
 
@@ -14,7 +16,8 @@ def claim_c_2() -> Proof:
         (
             Step(
                 "P_d is orthogonal to the others, and the mean of unit vectors has a norm of at most 1.",
-                r"\|P_{d+1}\|^2=\tfrac{(d-1)^2}{d^2}\|P_d\|^2+\tfrac{1}{d^2}\Big\|\tfrac{1}{d-1}\sum_{k<d}P_k\Big\|^2"
+                r"\|P_{d+1}\|^2"
+                r"=\tfrac{(d-1)^2}{d^2}\|P_d\|^2+\tfrac{1}{d^2}\Big\|\tfrac{1}{d-1}\sum_{k<d}P_k\Big\|^2"
                 r"\le\tfrac{(d-1)^2+1}{d^2}",
                 Fraction(7, 8) ** 2 + Fraction(1, 8) ** 2 == Fraction(7**2 + 1, 8**2),
             ),
@@ -117,12 +120,14 @@ def fact_b_7() -> Proof:
         (
             Step(
                 "H has the eigenvalue 0 only, the changed matrix has -1/2 and 1/2.",
-                r"H=\begin{pmatrix}0&1\\0&0\end{pmatrix},\;\tilde H=\begin{pmatrix}0&1\\\frac14&0\end{pmatrix}:\;"
+                r"H=\begin{pmatrix}0&1\\0&0\end{pmatrix},\;\tilde "
+                r"H=\begin{pmatrix}0&1\\\frac14&0\end{pmatrix}:\;"
                 r"\lambda_{\min}(H)=0,\;\lambda_{\min}(\tilde H)=-\tfrac12",
                 set(H.eigenvals()) == {0} and min(other.eigenvals()) == sp.Rational(-1, 2),
             ),
             Step(
-                "The change has the norm 1/4. For symmetric matrices, to which the paper applies it, the fact is right.",
+                "The change has the norm 1/4. For symmetric matrices, to which the paper applies it, the "
+                "fact is right.",
                 r"-\tfrac12<0-\tfrac14",
                 bool((H - other).norm() == sp.Rational(1, 4)) and Fraction(-1, 2) < Fraction(-1, 4),
             ),
@@ -150,7 +155,8 @@ def equation_17() -> Proof:
             ),
             Step(
                 "As printed, with a plus, it misses by twice the second term.",
-                r"S(t)-S(t+1)-\big(S(t)\circ\beta+\langle S(t),\beta\rangle S(t+1)\big)=-2\langle S(t),\beta\rangle S(t+1)",
+                r"S(t)-S(t+1)-\big(S(t)\circ\beta+\langle S(t),\beta\rangle S(t+1)\big)=-2\langle "
+                r"S(t),\beta\rangle S(t+1)",
                 sp.simplify(printed + 2 * inner * after[0]) == 0,
             ),
         )
@@ -177,7 +183,8 @@ def lemma_g_1() -> Proof:
             ),
             Step(
                 "C_1 has the sum, which differs by twice the squared mean.",
-                r"\big(\langle S,x^2\rangle+\langle S,x\rangle^2\big)-\mathrm{Var}_S(x)=2\langle S,x\rangle^2",
+                r"\big(\langle S,x^2\rangle+\langle S,x\rangle^2\big)-\mathrm{Var}_S(x)=2\langle "
+                r"S,x\rangle^2",
                 sp.expand(second + mean**2 - (second - mean**2) - 2 * mean**2) == 0,
             ),
         ),
@@ -229,7 +236,8 @@ def lemma_i_3() -> Proof:
                 sp.limit(C * sp.sqrt(2 * loss), t, sp.oo) == 0,
             ),
             Step(
-                "Lemma I.3 wants |Delta w_r(t)| >= c with one c > 0 for all t. Weights would then move by c eta per "
+                "Lemma I.3 wants |Delta w_r(t)| >= c with one c > 0 for all t. Weights would then move by c "
+                "eta per "
                 "step without end, and Lemma H.4 keeps them within R.",
                 r"\sum_{\tau\le t}\eta c=\eta ct\to\infty",
                 sp.limit(rate * c * t, t, sp.oo) == sp.oo,
@@ -256,7 +264,8 @@ def lemma_i_5() -> Proof:
                 sp.limit(C * sp.exp(2 * C * sp.sqrt(sp.log(m))) / sp.sqrt(m), m, sp.oo) == 0,
             ),
             Step(
-                "F(0) = 0 (Assumption D.7) and L(t) -> 0 (Theorem 5.2) make F_i(t) tend to y_i, which does not depend on "
+                "F(0) = 0 (Assumption D.7) and L(t) -> 0 (Theorem 5.2) make F_i(t) tend to y_i, which does "
+                "not depend on "
                 "m. Both cannot hold.",
                 r"|F_i(t)-F_i(0)|\to|y_i|>0",
                 bool(sp.Abs(sp.Rational(1, 3)) > 0),
@@ -276,20 +285,23 @@ def theorem_5_2() -> Proof:
     return Proof(
         (
             Step(
-                "By Lemma H.4 no weight ever moves by more than R = lambda/(n poly(exp(B^2), exp(D))) < 1. So w_r(t) > 0 "
+                "By Lemma H.4 no weight ever moves by more than R = lambda/(n poly(exp(B^2), exp(D))) < 1. "
+                "So w_r(t) > 0 "
                 "only if w_r(0) > -R.",
                 r"P(w_r(t)>0\mid a_r=1)\le P(w_r(0)>-R)\le\tfrac12+\tfrac{R}{\sqrt{2\pi}}",
                 sp.simplify(density.subs(x, 0) - 1 / sp.sqrt(2 * sp.pi)) == 0
                 and sp.integrate(density, (x, 0, sp.oo)) == sp.Rational(1, 2),
             ),
             Step(
-                "For R <= 1 that is below 9/10, and Part 1 wants at least 1 - delta > 9/10. w_r(0) is independent of "
+                "For R <= 1 that is below 9/10, and Part 1 wants at least 1 - delta > 9/10. w_r(0) is "
+                "independent of "
                 "a_r.",
                 r"\tfrac12+\tfrac{1}{\sqrt{2\pi}}<\tfrac{9}{10}\le 1-\delta\quad(\delta<\tfrac1{10})",
                 bool(sp.Rational(1, 2) + 1 / sp.sqrt(2 * sp.pi) < sp.Rational(9, 10)),
             ),
             Step(
-                "The time t does not enter, so no t helps. As R -> 0 with the width the share tends to a half.",
+                "The time t does not enter, so no t helps. As R -> 0 with the width the share tends to a "
+                "half.",
                 r"\tfrac12+\tfrac{R}{\sqrt{2\pi}}\to\tfrac12",
                 sp.limit(sp.Rational(1, 2) + R / sp.sqrt(2 * sp.pi), R, 0) == sp.Rational(1, 2),
             ),
@@ -302,15 +314,17 @@ def proposition_6_3() -> Proof:
     """The printed equation has no solution: its P_d components differ."""
     d = 5
     following = [Fraction(1, d * (d - 1))] * (d - 1) + [Fraction(d - 1, d)]  # P_(d+1) in the frame P_1..P_d
-    target = following[:-1] + [following[-1] - 1]  # P_(d+1) - P_d
+    target = [*following[:-1], following[-1] - 1]  # P_(d+1) - P_d
     w = Fraction(1, d * (d - 1))
     right = [w] * (d - 1) + [-(d - 1) * w]  # sum_(k<d) w (P_k - P_d)
     return Proof(
         (
             Step(
-                "In an orthonormal frame P_1..P_d the right-hand side has the component -1/d along P_d, and the sum over "
+                "In an orthonormal frame P_1..P_d the right-hand side has the component -1/d along P_d, and "
+                "the sum over "
                 "k < d has none.",
-                r"\langle P_d,P_{d+1}-P_d\rangle=\tfrac{d-1}{d}-1=-\tfrac1d\ne 0=\Big\langle P_d,\sum_{k<d}w_kP_k\Big\rangle",
+                r"\langle P_d,P_{d+1}-P_d\rangle=\tfrac{d-1}{d}-1=-\tfrac1d\ne 0=\Big\langle "
+                r"P_d,\sum_{k<d}w_kP_k\Big\rangle",
                 target[-1] == Fraction(-1, d),
             ),
             Step(
@@ -335,18 +349,21 @@ def section_7_1() -> Proof:
     return Proof(
         (
             Step(
-                "Take L = d = 2, X = W_V = I, W = 0 and G_1 = (p, q), so that <G_1, W_V'X_1> = p. A step of descent "
+                "Take L = d = 2, X = W_V = I, W = 0 and G_1 = (p, q), so that <G_1, W_V'X_1> = p. A step of "
+                "descent "
                 "changes the attention on position 1 by",
                 r"\Delta S_{11}=-\tfrac{\eta}{8}(p-q)",
                 sp.simplify(change + eta * (p - q) / 8) == 0,
             ),
             Step(
-                "At p = 1, q = 2 the inner product is positive (Case 1) and attention on the local entry grows.",
+                "At p = 1, q = 2 the inner product is positive (Case 1) and attention on the local entry "
+                "grows.",
                 r"\langle G_1,W_V^\top X_1\rangle=1>0,\quad\Delta S_{11}=\tfrac\eta8>0",
                 bool(change.subs({p: 1, q: 2, eta: 8}) == 1),
             ),
             Step(
-                "The columns of the dropped matrix are equal, as printed, but subtracting them is what makes q matter.",
+                "The columns of the dropped matrix are equal, as printed, but subtracting them is what "
+                "makes q matter.",
                 r"\tfrac{p+q}{2}\ne 0",
                 bool(mean.subs({p: 1, q: 2}) == sp.Rational(3, 2)),
             ),
@@ -363,7 +380,8 @@ def zero_start() -> Proof:
     return Proof(
         (
             Step(
-                "On the window x = (c, ..., c) every softmax gives <S, x> = c, so f = c (a_1 + ... + a_m)/sqrt(m).",
+                "On the window x = (c, ..., c) every softmax gives <S, x> = c, so f = c (a_1 + ... + "
+                "a_m)/sqrt(m).",
                 r"\langle S,c\mathbf 1\rangle=c",
                 Fraction(1, 4) * 7 + Fraction(3, 4) * 7 == 7,
             ),
@@ -386,6 +404,10 @@ def norms_over_points() -> Proof:
                 r"\|x\|_1=9>6=\sqrt4\cdot\sqrt9=\sqrt d\,\|x\|_2",
                 n**2 > d * n,
             ),
-            Step("The right factor is sqrt(n), attained by equal entries.", r"9=\sqrt9\cdot\sqrt9", n**2 == n * n),
+            Step(
+                "The right factor is sqrt(n), attained by equal entries.",
+                r"9=\sqrt9\cdot\sqrt9",
+                n**2 == n * n,
+            ),
         )
     )

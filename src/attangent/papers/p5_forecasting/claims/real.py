@@ -3,14 +3,15 @@
 With the weather sample, a finding says so under `differs` and names the command that downloads ETT.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attangent.audit.checks import needs_adapters
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
@@ -22,11 +23,11 @@ from attangent.papers.p5_forecasting.deep.attention_forecasters import (
     PatchTST,
     VanillaTransformer,
 )
-from attangent.papers.p5_forecasting.deep.encoder_decoders import Autoformer, Informer
+from attangent.papers.p5_forecasting.deep.encoder_decoders import Autoformer, Informer, autoformer_module
 from attangent.papers.p5_forecasting.deep.training import Training, epochs_since_best
 from attangent.papers.p5_forecasting.windows.closed_form import LinearForecaster, Persistence
 from attangent.papers.p5_forecasting.windows.forecaster import Forecaster, every_window
-from attangent.papers.p5_forecasting.windows.protocol import Dataset, evaluate_windows, load_csv
+from attangent.papers.p5_forecasting.windows.protocol import Dataset, load_csv
 
 PATIENCE = 3
 """Number of epochs without a lower validation error after which training ends."""
@@ -93,66 +94,147 @@ _LARGER = {"lookback": 96, "width": 32, "heads": 4, "layers": 2, "rate": 1e-3}
 
 @claim(
     "P5/figure-1a",
+    nature="experiment",
+    plain="On ETTh1 and ETTh2 a small Autoformer loses to a linear model. It is a statement about these"
+    " series: on the illness data published PatchTST beats every published linear model. The "
+    "factor of 1000 in parameters holds at horizon 96, not at 720.",
+    ours=("of the figure's transformers, Autoformer only",),
     place="Section 3, Figure 1 (a)",
     quote="despite Transformer-based methods having model parameters 1000 times larger ..., their prediction"
     " performance ... remains significantly inferior",
     title="Linear models compared with transformers on ETTh1 and ETTh2",
-    statement="""On ETTh1 and ETTh2 linear models have a lower test error than transformers, all with the same
-        look-back and on every test window.""",
+    statement="""On ETTh1 and ETTh2 linear models have a lower test error than the transformers of the
+        figure, which have 1000 times as many parameters, all with the same look-back and on every test
+        window.""",
     quick={
         **_SMALL,
         "horizon": 12,
-        "models": {"transformer": 20, "inverted": 30},
+        "epochs": 15,
+        "models": {"Autoformer": 8},
         "series": ["ETTh1", "ETTh2"],
         "longer": {},
+        "blocks": 40,
     },
     full={
         **_LARGER,
         "horizon": 96,
+        "epochs": 60,
         "models": {"transformer": 40, "inverted": 100, "PatchTST": 100, "Informer": 40, "Autoformer": 25},
         "longer": {"lookback": 336, "models": {"transformer": 20, "inverted": 100, "PatchTST": 50}},
+        "blocks": 100,
     },
     full_seeds=2,
     seconds=6.0,
     data=("ett/ETTh1.csv.gz", "ett/ETTh2.csv.gz"),
 )
+@needs_adapters
 def linear_against_transformers(settings: Settings, seed: int) -> Finding:
     """Compare test errors with the given settings and, if there are `longer` ones, with those as well."""
     variants = [settings, settings | settings.longer] if settings.longer else [settings]
-    conclusions = []
-    hypotheses = []
-    numbers = {}
-    figures = []
     taken = series_to_take(settings.series)
-    for variant, (name, dataset) in product(variants, taken.items()):
-        models = _contenders(variant, seed)
-        where = f"{name}, look-back {variant.lookback}"
-        errors = {
-            model: float(evaluate_windows(forecaster, dataset).mse[0]) for model, forecaster in models.items()
-        }
-        best = min(errors[model] for model in variant.models)
-        hypotheses += [_has_stopped(f"{model} on {where}", models[model]) for model in variant.models]
-        conclusions.append(
-            Conclusion(f"error of the best transformer / linear, {where}", ">=", 1.0, best / errors["linear"])
-        )
-        numbers |= {f"{where}: {model}": error for model, error in errors.items()}
-        bars = Series.of("mse", range(len(errors)), list(errors.values()), "bars")
-        figures.append(Figure(where, "", "mean squared error", (bars,), ticks=tuple(errors)))
+    compared = [
+        _compare_on(name, dataset, variant, seed)
+        for variant, (name, dataset) in product(variants, taken.items())
+    ]
     return Finding(
-        hypotheses=tuple(hypotheses),
-        conclusions=tuple(conclusions),
-        differs=(
-            f"horizon {settings.horizon}, width {settings.width}; the figure quotes other papers, with their "
-            "settings",
-            *_other_data(taken, settings.series),
-        ),
-        numbers=numbers,
-        figures=tuple(figures),
-        remark=f"Transformers of width {settings.width} were trained until the validation error had not "
-        f"fallen for {PATIENCE} epochs, for at most {settings.epochs} epochs. Batches of 32 windows per "
-        f"epoch: {'; '.join(_batches(variant) for variant in variants)}. Larger transformers may do "
-        f"better.{_hint(taken)}",
+        hypotheses=tuple(hypothesis for one in compared for hypothesis in one.hypotheses),
+        conclusions=(*(line for one in compared for line in one.conclusions), _parameters_line(96)),
+        smaller=f"width {settings.width} and horizon {settings.horizon} instead of width 512 and horizons "
+        f"up to 720; "
+        "of the figure's transformers Autoformer only",
+        differs=_other_data(taken, settings.series),
+        numbers={
+            **{name: value for one in compared for name, value in one.numbers.items()},
+            **{f"parameters of Autoformer / linear, horizon {H}": parameter_ratio(H) for H in (96, 720)},
+        },
+        figures=tuple(figure for one in compared for figure in one.figures),
+        remark=f"The figure quotes Autoformer, FEDformer, Pyraformer and an LSTM; transformers has the "
+        f"first only. "
+        f"Models were trained until the validation error had not fallen for {PATIENCE} epochs, for at most "
+        f"{settings.epochs} epochs. Batches of 32 windows per epoch: "
+        f"{'; '.join(_batches(variant) for variant in variants)}. The claim is about these series: on the "
+        f"illness "
+        "data published PatchTST (mean squared error 1.32 to 1.58) beats every published linear model (1.80 "
+        "to "
+        f"2.02).{_hint(taken)}",
     )
+
+
+IN_THE_FIGURE = ("Autoformer",)
+"""The transformers of the figure that can be run here."""
+
+
+def _compare_on(name: str, dataset: Dataset, settings: Settings, seed: int) -> Finding:
+    """Compare the error of each model with that of the linear one on every test window."""
+    models = _contenders(settings, seed)
+    where = f"{name}, look-back {settings.lookback}"
+    errors = {model: _window_errors(forecaster, dataset) for model, forecaster in models.items()}
+    ranked = {
+        "best of the figure's transformers": [model for model in settings.models if model in IN_THE_FIGURE],
+        "best of the others": [model for model in settings.models if model not in IN_THE_FIGURE],
+    }
+    means = {model: float(values.mean()) for model, values in errors.items()}
+    lines = [
+        _error_line(f"error of the {group} / linear, {where}", errors, means, members, settings, seed)
+        for group, members in ranked.items()
+        if members
+    ]
+    bars = Series.of("mse", range(len(means)), list(means.values()), "bars")
+    return Finding(
+        hypotheses=tuple(_has_stopped(f"{model} on {where}", models[model]) for model in settings.models),
+        conclusions=tuple(lines),
+        numbers={f"{where}: {model}": mean for model, mean in means.items()},
+        figures=(Figure(where, "", "mean squared error", (bars,), ticks=tuple(means)),),
+    )
+
+
+def _error_line(
+    name: str,
+    errors: dict[str, NDArray[np.float64]],
+    means: dict[str, float],
+    members: Sequence[str],
+    settings: Settings,
+    seed: int,
+) -> Conclusion:
+    best = min(members, key=means.__getitem__)
+    interval = ratio_interval(errors[best], errors["linear"], settings.blocks, seed)
+    ratio = means[best] / means["linear"]
+    claimed = best in IN_THE_FIGURE
+    return Conclusion(name, ">=", 1.0, ratio, interval=interval, claimed=claimed, part="error")
+
+
+def ratio_interval(
+    first: NDArray[np.float64], second: NDArray[np.float64], blocks: int, seed: int
+) -> tuple[float, float]:
+    """Return the 95 % interval of mean first / mean second over windows, by a paired block bootstrap."""
+    sums = np.array(
+        [
+            (a.sum(), b.sum())
+            for a, b in zip(np.array_split(first, blocks), np.array_split(second, blocks), strict=True)
+        ]
+    )
+    drawn = sums[np.random.default_rng(seed).integers(0, blocks, (400, blocks))].sum(axis=1)
+    low, high = np.quantile(drawn[:, 0] / drawn[:, 1], (0.025, 0.975))
+    return float(low), float(high)
+
+
+def _window_errors(forecaster: Forecaster, dataset: Dataset) -> NDArray[np.float64]:
+    """Return the mean squared error of each test window, after fitting."""
+    forecaster.fit(dataset.part("train"), dataset.part("validation", forecaster.lookback))
+    return _excess(forecaster, None, dataset.part("test", forecaster.lookback))[0].mean(axis=1)
+
+
+@cache
+def parameter_ratio(horizon: int, lookback: int = 96, channels: int = 7) -> float:
+    """Return the number of parameters of Autoformer at its published width over that of one linear layer."""
+    module = autoformer_module(lookback, horizon, channels, Encoder(512, 8, 2), seed=0)
+    parameters = sum(parameter.numel() for parameter in module.parameters())
+    return parameters / (lookback * horizon + horizon)
+
+
+def _parameters_line(horizon: int) -> Conclusion:
+    name = f"parameters of Autoformer at width 512 / linear, horizon {horizon}"
+    return Conclusion(name, ">=", 1000.0, parameter_ratio(horizon), part="parameters")
 
 
 def _hint(taken: dict[str, Dataset]) -> str:
@@ -181,11 +263,14 @@ def _has_stopped(name: str, model: Forecaster) -> Hypothesis:
 
 @claim(
     "P5/sign-inconsistency-real",
+    nature="experiment",
+    plain="Ours: whether attention loses more to a linear model where signs flip, relative to that "
+    "model's own error, is not settled on ETTh1.",
     kind="ours",
     place="ours, on Section 1",
     title="Excess error on sign-inconsistent windows of real data",
     statement="""If the next value has another sign than the last one, the attention model loses more to the
-        linear model than on other windows.""",
+        linear model than on other windows, relative to the linear model's own error there.""",
     quick={
         **_SMALL,
         "horizon": 1,
@@ -208,22 +293,25 @@ def excess_error(settings: Settings, seed: int) -> Finding:
     (name, attention), *_ = _forecasters(settings, seed).items()
     attention.fit(train, held_out)
     excess, signs = _excess(attention, linear, dataset.part("test", settings.lookback))
-    ratio, low, high = _ratio(excess, signs, settings.blocks, seed)
     linear_alone, _ = _excess(linear, None, dataset.part("test", settings.lookback))
+    difference, low, high = relative_difference(excess, linear_alone, signs, settings.blocks, seed)
     return Finding(
         hypotheses=(_has_stopped(name, attention),),
         conclusions=(
             Conclusion(
-                "excess on inconsistent windows / elsewhere, where the interval leaves out 1",
+                "excess / linear error on inconsistent windows, less the same elsewhere",
                 ">=",
-                1.0,
-                math.nan if low <= 1 <= high else ratio,
+                0.0,
+                difference,
+                interval=(low, high),
             ),
         ),
         numbers={
-            "ratio": ratio,
-            "lower end of 95 %": low,
-            "upper end of 95 %": high,
+            "excess / linear error on inconsistent windows": float(
+                excess[signs].mean() / linear_alone[signs].mean()
+            ),
+            "excess / linear error elsewhere": float(excess[~signs].mean() / linear_alone[~signs].mean()),
+            "E[excess | flip] - E[excess | no flip]": float(excess[signs].mean() - excess[~signs].mean()),
             "share of inconsistent windows": float(signs.mean()),
             f"error of {name}": float((excess + linear_alone).mean()),
             "error of linear": float(linear_alone.mean()),
@@ -232,8 +320,10 @@ def excess_error(settings: Settings, seed: int) -> Finding:
             ),
         },
         differs=_other_data(taken, [settings.series]),
-        remark="Compare the ratio with that of the linear model: windows that cross zero move more and are "
-        f"hard for every model.{_hint(taken)}",
+        remark="Windows that cross zero move more and are hard for every model, so each excess is divided "
+        "by the linear "
+        f"model's error on the same windows. The interval is a bootstrap over blocks of "
+        f"windows.{_hint(taken)}",
     )
 
 
@@ -252,19 +342,26 @@ def _excess(
     return np.concatenate(errors), np.concatenate(signs)
 
 
-def _ratio(
-    excess: NDArray[np.float64], signs: NDArray[np.bool_], blocks: int, seed: int
+def relative_difference(
+    excess: NDArray[np.float64],
+    linear: NDArray[np.float64],
+    signs: NDArray[np.bool_],
+    blocks: int,
+    seed: int,
 ) -> tuple[float, float, float]:
-    """Return mean excess with / without a change of sign, and its 95 % interval by a block bootstrap."""
-    rows = [
-        (values[flip].sum(), flip.sum(), values[~flip].sum(), (~flip).sum())
-        for values, flip in zip(np.array_split(excess, blocks), np.array_split(signs, blocks), strict=True)
-    ]
-    sums = np.array(rows, dtype=np.float64)
+    """Return E[excess | flip] / E[linear | flip] less the same without a flip, and its 95 % interval.
+
+    The interval is a bootstrap over blocks of windows.
+    """
+    pieces = (np.array_split(values, blocks) for values in (excess, linear, signs))
+    sums = np.array(
+        [(e[s].sum(), l[s].sum(), e[~s].sum(), l[~s].sum()) for e, l, s in zip(*pieces, strict=True)],
+        dtype=np.float64,
+    )
     drawn = sums[np.random.default_rng(seed).integers(0, blocks, (400, blocks))].sum(axis=1)
 
-    def ratio(total: NDArray[np.float64]) -> NDArray[np.float64]:
-        return (total[..., 0] / np.maximum(total[..., 1], 1)) / (total[..., 2] / total[..., 3])
+    def difference(total: NDArray[np.float64]) -> NDArray[np.float64]:
+        return total[..., 0] / total[..., 1] - total[..., 2] / total[..., 3]
 
-    low, high = np.quantile(ratio(drawn), (0.025, 0.975))
-    return float(ratio(sums.sum(axis=0))), float(low), float(high)
+    low, high = np.quantile(difference(drawn), (0.025, 0.975))
+    return float(difference(sums.sum(axis=0))), float(low), float(high)

@@ -90,9 +90,10 @@ PAIR = {"candidates": 60, "pair_steps": 120}
 
 @dataclass(frozen=True)
 class Converged:
-    """A network trained to convergence on two windows: the problem, the run, and what longer training could move.
+    """A network trained to convergence on two windows: the problem, the run, and what longer training could
+    move.
 
-    `remaining` bounds how far a weight moves in all steps up to m / (eta lambda v_min).
+        `remaining` bounds how far a weight moves in all steps up to m / (eta lambda v_min).
     """
 
     problem: ScalarRegression

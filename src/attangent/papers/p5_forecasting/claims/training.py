@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import torch
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.bounds import bound_figure, falling
+from attangent.papers.p5_forecasting.claims import proofs
 from attangent.papers.p5_forecasting.claims.scalar_regression import (
     PAIR,
     Converged,
@@ -24,6 +25,9 @@ _LAZY = {"n": 2, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0}
 
 @claim(
     "P5/theorem-5.2-convergence",
+    nature="main result",
+    plain="The loss converges at the stated rate where the kernel is well conditioned; the stated width"
+    " is out of reach.",
     place="Section 5.2, Theorem 5.2 (Theorem I.1)",
     title="The loss converges",
     quote="Let T >= Omega(1/(eta lambda) log(nB^2/eps)), we have: L(T) <= eps.",
@@ -115,11 +119,21 @@ CONVERGED = {**PAIR, "d": 8, "noise": 0.01, "delta": 0.05, "rate": 1.0, "widths"
 
 @claim(
     "P5/theorem-5.2-asymmetry",
+    nature="main result",
+    plain="Printed: after long training hidden weights have the signs of their output weights. True: "
+    "Lemma H.4 keeps weights near a start that is independent of them, so half do; Parts 1 and 2 "
+    "are false at every t.",
+    failure=Failure(
+        cause="P5/lemma-i.5",
+        consequence="Theorem 5.2, Parts 1 and 2, and Theorem 5.3 (2) fall; convergence stands",
+        first_size="every width at which Lemma H.4 gives R < 1",
+    ),
+    proof=proofs.theorem_5_2,
     place="Section 5.2, Theorem 5.2 (Theorem I.1), Parts 1 and 2",
     title="Hidden weights take the sign of the output weights",
     quote="Part 1. Pr[w_r(t) > 0 | a_r = 1] >= 1 - delta. Part 2. Pr[w_r(t) < 0 | a_r = -1] >= 1 - delta.",
-    statement="""In wide networks, for t >= m/(eta lambda v_min), w_r has the sign of a_r with probability at least 1
-        - delta.""",
+    statement="""In wide networks, for t >= m/(eta lambda v_min), w_r has the sign of a_r with probability at
+        least 1 - delta.""",
     quick=CONVERGED,
     full={"widths": [32, 128, 512, 2048], "pair_steps": 400},
     seconds=1.0,
@@ -131,10 +145,15 @@ def asymmetry(settings: Settings, seed: int) -> Finding:
     last = ends[-1]
     return Finding(
         hypotheses=(
-            Hypothesis("lambda_min / lambda_max", ">=", 1e-3, last.problem.lambda_min / last.problem.lambda_max),
+            Hypothesis(
+                "lambda_min / lambda_max", ">=", 1e-3, last.problem.lambda_min / last.problem.lambda_max
+            ),
             Hypothesis("L(t) / L(0) at the end", "<=", 1e-9, (last.run.loss[-1] / last.run.loss[0]).item()),
             Hypothesis(
-                "largest move up to t = m / (eta lambda v_min)", "<=", 0.01, max(end.remaining for end in ends)
+                "largest move up to t = m / (eta lambda v_min)",
+                "<=",
+                0.01,
+                max(end.remaining for end in ends),
             ),
             Hypothesis(
                 "largest move R at the largest width (Lemma H.4)",
@@ -156,15 +175,20 @@ def asymmetry(settings: Settings, seed: int) -> Finding:
             for i, sign in enumerate((1, -1))
         ),
         numbers={
-            **{f"share of w_r <= 0 with a_r = 1, m = {m}": s[0] for m, s in zip(settings.widths, shares, strict=True)},
+            **{
+                f"share of w_r <= 0 with a_r = 1, m = {m}": s[0]
+                for m, s in zip(settings.widths, shares, strict=True)
+            },
             **{
                 f"largest move, m = {m}": end.run.movement[-1].item()
                 for m, end in zip(settings.widths, ends, strict=True)
             },
         },
         figures=(_shares_figure(settings.widths, shares, ends),),
-        remark="Two well-conditioned windows, trained until the gradient vanishes: further steps change nothing. Lemma "
-        "H.4, which the theorem rests on, keeps every weight within R of a start that is independent of a_r, and R "
+        remark="Two well-conditioned windows, trained until the gradient vanishes: further steps change "
+        "nothing. Lemma "
+        "H.4, which the theorem rests on, keeps every weight within R of a start that is independent of "
+        "a_r, and R "
         "falls like m^(-1/2): the share stays at a half. Parts 1 and 2 contradict convergence with R < 1.",
     )
 
@@ -192,6 +216,9 @@ def _shares_figure(widths: list[int], shares: list[tuple[float, float]], ends: l
 
 @claim(
     "P5/theorem-5.2-asymmetry-repaired",
+    nature="main result",
+    plain="In wide networks signs stay as they were at initialisation: half agree, up to sqrt(2/pi) R.",
+    sharp="sharp as R -> 0",
     repairs="P5/theorem-5.2-asymmetry",
     place="ours",
     title="In wide networks hidden weights keep their signs",
@@ -229,6 +256,14 @@ def signs_are_kept(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/theorem-5.3",
+    nature="main result",
+    plain="For w < 0 the last value gets less attention, as printed. That training makes w < 0 for "
+    "every neuron with a_r = -1 is false.",
+    failure=Failure(
+        cause="P5/lemma-i.5",
+        consequence="part (2) falls; part (1) stands with another proof",
+        first_size="every width at which Lemma H.4 gives R < 1",
+    ),
     place="Section 5.2, Theorem 5.3 (Theorem I.2)",
     title="The residual feature gets less attention",
     quote="For all r that satisfies a_r = -1, ... E[softmax_d(x_d w_r(t) x)] <= E[softmax_k(x_d w_r(t) x)]",
@@ -285,6 +320,9 @@ def residual_feature(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/theorem-5.3-repaired",
+    nature="main result",
+    plain="For every w < 0 the last value gets less attention than any other.",
+    sharp="sharp: equality at w = 0",
     repairs="P5/theorem-5.3",
     place="ours",
     title="The residual feature gets less attention where w < 0",

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
+from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.registry import claim
+from attangent.papers.p5_forecasting.claims import proofs
 from attangent.papers.p5_forecasting.claims.scalar_regression import (
     CONSTANT,
     ScalarRegression,
@@ -67,6 +68,15 @@ class WeightStep:
 
 @claim(
     "P5/equation-17",
+    nature="misprint",
+    plain="A sign slip in the change of attention over a step. Lemma H.1 does not depend on it.",
+    failure=Failure(
+        cause="P5/equation-17",
+        consequence="Lemma G.1 inherits the sign; Lemma H.1 stands",
+        first_size="d = 2",
+        root="a minus is lost in a difference of reciprocals",
+    ),
+    proof=proofs.equation_17,
     place="Appendix G.1, Equation (17)",
     title="How attention changes in a step",
     quote="S_{i,r}(t) - S_{i,r}(t+1) = S_{i,r}(t) o beta_{i,r}(t) + <S_{i,r}(t), beta_{i,r}(t)> S_{i,r}(t+1)",
@@ -89,6 +99,9 @@ def attention_changes(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/equation-17-repaired",
+    nature="misprint",
+    plain="With the minus the identity is exact.",
+    sharp="sharp: an identity",
     repairs="P5/equation-17",
     place="ours",
     title="How attention changes in a step",
@@ -113,6 +126,15 @@ def attention_changes_with_the_minus(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/lemma-g.1",
+    nature="lemma",
+    plain="The leading term of a step inherits the sign of Equation (17); with the minus it is right. "
+    "Lemma G.2 holds as printed.",
+    failure=Failure(
+        cause="P5/equation-17",
+        consequence="C_1 changes to the variance; Lemmas G.2 and H.1 stand",
+        first_size="d = 2",
+    ),
+    proof=proofs.lemma_g_1,
     place="Appendix G, Lemmas G.1 and G.2",
     title="The loss after a step, and its leading term",
     quote="Then, we can obtain the following: L(t+1) = L(t) + C_1 + C_2 + C_3 + C_4 + C_5",
@@ -136,7 +158,7 @@ def loss_after_a_step(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend(
                 "G.1: growth exponent in eta of |L(t+1) - L(t) - C_1|",
                 ">=",
-                1.5,
+                2.0,
                 settings.rates,
                 [abs(step.fall - step.term(1.0)) for step in steps],
                 part="G.1",
@@ -153,6 +175,9 @@ def loss_after_a_step(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/lemma-g.1-repaired",
+    nature="lemma",
+    plain="The leading term is -eta (F-y)'H(F-y).",
+    sharp="sharp: an identity up to eta^2",
     repairs="P5/lemma-g.1",
     place="ours",
     title="The leading term of a step",
@@ -175,7 +200,7 @@ def leading_term(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend(
                 "growth exponent in eta of |L(t+1) - L(t) - C_1|",
                 ">=",
-                1.8,
+                2.0,
                 settings.rates,
                 [abs(step.fall - step.term(-1.0)) for step in steps],
             ),
@@ -197,13 +222,23 @@ def leading_term(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/lemma-h.2",
+    nature="proof step",
+    plain="The step (a-b)^2 <= a^2 + b^2 is false; Part 2 itself holds, by L(t) <= L(0).",
+    failure=Failure(
+        cause="P5/lemma-h.2",
+        consequence="a constant changes: a factor 2 that O(.) absorbs",
+        first_size="two numbers of opposite signs",
+        root="the cross term is dropped",
+    ),
+    proof=proofs.lemma_h_2,
     place="Appendix H.1, Lemma H.2, Part 2",
     title="The loss in training against the move of the outputs",
     quote="L(t) <= exp(O(B^2 D)) O(nR^2) + O(nB^2)",
-    statement="""(a - b)^2 <= a^2 + b^2 for all numbers, the step of the proof; and along training L(t) = O(n B^2),
-        which Part 2 says.""",
+    statement="""(a - b)^2 <= a^2 + b^2 for all numbers, the step of the proof; and along training L(t) = O(n
+        B^2), which Part 2 says.""",
     quick={
-        "n": 8, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0, "steps": 60, "pairs": 200, "factor": 1.0
+        "n": 8, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0, "steps": 60, "pairs": 200,
+        "factor": 1.0,
     },
     full={"n": 16, "m": 512, "steps": 300},
     seconds=0.2,
@@ -219,17 +254,31 @@ def loss_against_outputs(settings: Settings, seed: int) -> Finding:
         conclusions=(
             Conclusion("largest (a - b)^2 / (a^2 + b^2)", "<=", 1.0, worst, part="step"),
             Conclusion(
-                "largest L(t) / (n B^2)", "<=", CONSTANT, run.loss.max().item() / (settings.n * B**2), part="Part 2"
+                "largest L(t) / (n B^2)",
+                "<=",
+                CONSTANT,
+                run.loss.max().item() / (settings.n * B**2),
+                part="Part 2",
             ),
         ),
         numbers={"largest L(t) / L(0)": (run.loss.max() / run.loss[0]).item()},
-        remark="(a - b)^2 <= a^2 + b^2 fails for numbers of opposite signs; with a factor 2, which O(.) absorbs, it is "
+        remark="(a - b)^2 <= a^2 + b^2 fails for numbers of opposite signs; with a factor 2, which O(.) "
+        "absorbs, it is "
         "right. Part 2 follows from L(t) <= L(0) alone.",
     )
 
 
 @claim(
     "P5/equation-20",
+    nature="proof step",
+    plain="|x|_1 <= sqrt(d) |x|_2 is used for vectors of n entries, where sqrt(n) belongs.",
+    failure=Failure(
+        cause="P5/equation-20",
+        consequence="powers of n and d in the required width change",
+        first_size="n = d + 1",
+        root="d is taken for n",
+    ),
+    proof=proofs.norms_over_points,
     place="Appendix G, Equations (20), (23) and (29)",
     title="The 1-norm of the residuals",
     quote="the fourth step leverages the inequality ||x||_1 <= sqrt(d) ||x||_2",
@@ -243,6 +292,9 @@ def residual_norms(settings: Settings, seed: int) -> Finding:
     residual = (p.network.forward(p.X) - p.y).flatten()
     ratio = (residual.abs().sum() / residual.norm()).item()
     return Finding(
-        conclusions=(Conclusion("|F - y|_1 / (sqrt(d) |F - y|_2)", "<=", 1.0, ratio / math.sqrt(settings.d)),),
-        remark="The residuals have n entries, so the factor is sqrt(n). Powers of n and d in the width change, no more.",
+        conclusions=(
+            Conclusion("|F - y|_1 / (sqrt(d) |F - y|_2)", "<=", 1.0, ratio / math.sqrt(settings.d)),
+        ),
+        remark="The residuals have n entries, so the factor is sqrt(n). Powers of n and d in the width "
+        "change, no more.",
     )
