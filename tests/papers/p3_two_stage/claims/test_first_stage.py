@@ -1,9 +1,5 @@
 """The tests of `first_stage.py`."""
 
-import dataclasses
-
-import torch
-
 from attangent.audit import Verdict
 from attangent.papers.p3_two_stage.claims import first_stage
 from tests.papers.harness import ClaimSuite, checking, line
@@ -19,21 +15,30 @@ check = checking(SMALLER)
 
 class TestClaims(ClaimSuite):
     found = {
-        "P3/theorem-1": "holds",
+        "P3/theorem-1": "violated",
         "P3/theorem-2": "violated",
-    }
-    broken = {
-        "P3/theorem-1": {"ratio_power": 0.0},
     }
     check = staticmethod(check)
 
 
 class TestRepairs(ClaimSuite):
-    found = {"P3/theorem-2-repaired": "holds"}
+    found = {"P3/theorem-1-repaired": "holds", "P3/theorem-2-repaired": "holds"}
 
 
-def test_a_fixed_ratio_is_outside_the_hypotheses():
-    assert check("P3/theorem-1", ratio_power=0.0).verdict is Verdict.NOT_REPRODUCED
+def test_the_hard_part_is_left_alone_if_the_ratio_falls_with_d():
+    parts = check("P3/theorem-1").judgements
+    assert parts[first_stage.FALLING].verdict is Verdict.HOLDS
+    assert parts[first_stage.FIXED].verdict is Verdict.VIOLATED
+    assert parts["a.2"].verdict is Verdict.HOLDS
+
+
+def test_a_bound_below_the_floor_of_every_v_decides_nothing():
+    assert check("P3/theorem-1", loss_d=4096, loss_N=500).judgements["a.2"].verdict is Verdict.OPEN
+
+
+def test_another_angle_is_found_out(monkeypatch):
+    monkeypatch.setattr(first_stage.math, "atan", lambda x: 2 * x)
+    assert check("P3/theorem-1-repaired", r=0.2).verdict.failed
 
 
 def test_easy_weights_of_the_asked_order_would_be_believed(monkeypatch):
@@ -51,17 +56,8 @@ def test_the_clash_of_theorem_2_with_proposition_4():
 
 def test_hard_part_learned_below_the_bound_is_found_out(monkeypatch):
     """(a.2) fails where V is handed over already trained."""
-    right = first_stage._hard_stage_one
-
-    def learned(settings, scale, N, seed):
-        end = right(settings, scale, N, seed)
-        return dataclasses.replace(end, losses=end.losses._replace(K2=0.05 * torch.ones_like(end.losses.K2)))
-
-    monkeypatch.setattr(first_stage, "_hard_stage_one", learned)
-    finding = check("P3/theorem-1")
-    assert finding.verdict is Verdict.VIOLATED
-    assert not line(finding, "(a.2)").kept
-    assert line(finding, "(a.1)").kept
+    monkeypatch.setattr(first_stage, "_hard_loss", lambda settings, seed: (0.05, 0.4, 0.0))
+    assert check("P3/theorem-1").judgements["a.2"].verdict is Verdict.VIOLATED
 
 
 def test_another_drift_is_found_out(monkeypatch):

@@ -27,7 +27,7 @@ class TestRepairs(ClaimSuite):
 
 FALSIFIED = {
     "P3/lemma-6-repaired": ("flips_by_turning", lambda part, U, norm: part.labels[:, 0].abs().sum(-1)),
-    "P3/lemma-7-repaired": ("changed_share", lambda settings, d, seed: 0.25),
+    "P3/lemma-7-repaired": ("changed_shares", lambda settings, d, seed: torch.linspace(0.2, 0.3, 9)),
 }
 
 
@@ -42,10 +42,17 @@ def test_signs_that_follow_the_noise_would_be_believed(monkeypatch):
     assert check("P3/lemma-6").verdict is Verdict.HOLDS
 
 
+def test_answers_that_do_not_average_out_are_found_out(monkeypatch):
+    monkeypatch.setattr(patterns, "answer_change", lambda settings, L, seed: L**-0.1)
+    assert check("P3/lemma-6").judgements["second display"].verdict is Verdict.VIOLATED
+
+
 def test_few_changes_over_the_second_stage_would_be_believed(monkeypatch):
-    monkeypatch.setattr(
-        patterns, "changed_share", lambda settings, d, seed: patterns._share_bound(settings, d) / 2
-    )
+    def few(settings, d, seed):
+        return torch.full((3,), patterns._share_bound(settings, d) / 2)
+
+    monkeypatch.setattr(patterns, "changed_shares", few)
+    monkeypatch.setattr(patterns, "whole_share", patterns._share_bound)
     assert check("P3/lemma-7").verdict is Verdict.HOLDS
 
 

@@ -50,6 +50,7 @@ def test_few_active_tokens_would_be_believed(monkeypatch):
 
 def test_an_answer_that_vanishes_would_be_believed(monkeypatch):
     monkeypatch.setattr(proof_steps, "optimum", lambda settings, d, seed: (1 / d, 1 / d, 1 / d))
+    monkeypatch.setattr(proof_steps, "printed_answer", lambda settings, d, seed: 1 / d)
     assert check("P3/equation-23").verdict is Verdict.HOLDS
 
 
@@ -85,6 +86,11 @@ FALSIFIED = {
 
 def _counts(settings, d):
     return torch.linspace(0.2, 0.3, 12, dtype=torch.float64).reshape(2, 6)
+
+
+def test_another_margin_is_found_out(monkeypatch):
+    monkeypatch.setattr(proof_steps, "MARGIN", 1.0)
+    assert check("P3/equation-23-repaired", d=16).verdict.failed
 
 
 @pytest.mark.parametrize("id", FALSIFIED)

@@ -21,6 +21,12 @@ class TestClaims(ClaimSuite):
     }
 
 
+def test_the_parts_of_lemma_10():
+    parts = check("P4/lemma-10").judgements
+    assert parts["any alpha and gamma"].verdict is Verdict.VIOLATED
+    assert parts["those of Theorem 1"].verdict is Verdict.HOLDS
+
+
 def test_a_constant_without_the_square_is_found_out(monkeypatch):
     monkeypatch.setattr(bounds, "log10_L_corrected", bounds.log10_L_61)
     assert check("P4/lemma-10-repaired", points=15).verdict is Verdict.VIOLATED

@@ -19,12 +19,14 @@ def test_a_fall_is_the_last_loss_over_the_first():
 
 
 def test_powers_of_each_other_are_wholly_alike():
-    follows, falls = alike_lines("in-domain loss", LOSSES, least_correlation=0.9, largest_fall=0.1)
+    positive, follows, falls = alike_lines("in-domain loss", LOSSES, least_correlation=0.9, largest_fall=0.1)
+    assert positive.kept
+    assert positive.decides
     assert follows.name == "correlation of log out-of-domain with log in-domain"
     assert (follows.measured, follows.kept) == (pytest.approx(1.0), True)
     assert (falls.measured, falls.kept) == (0.125, False)
     opposite = {**LOSSES, "out-of-domain loss": FALLING.flip(0)}
-    assert not alike_lines("gap", opposite, least_correlation=0.9, largest_fall=0.1)[0].kept
+    assert not alike_lines("gap", opposite, least_correlation=0.9, largest_fall=0.1)[1].kept
 
 
 def test_every_curve_is_drawn():

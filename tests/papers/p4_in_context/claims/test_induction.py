@@ -12,7 +12,14 @@ class TestClaims(ClaimSuite):
         "P4/equation-43": "holds",
         "P4/heads-and-speed": "violated",
         "P4/heads-and-speed-repaired": "holds",
-        "P4/footnote-1": "holds",
+        "P4/footnote-1": "violated",
+        "P4/footnote-1-repaired": "holds",
+    }
+    broken = {
+        "P4/footnote-1-repaired": {"rate_factor": 1e6, "steps": 5},
+    }
+    benign = {
+        "P4/footnote-1": {"scales": [1.0, 2.0]},
     }
 
 
@@ -38,8 +45,9 @@ def test_a_larger_zeta_is_found_out(monkeypatch):
 def test_a_guarantee_that_falls_with_heads_would_be_believed(monkeypatch):
     made_up = [induction._Guarantee(-4 - 0.1 * i, 1.0, 0.1) for i in range(8)]
     monkeypatch.setattr(induction, "guarantees", lambda settings, seed: made_up)
-    assert check("P4/heads-and-speed").verdict is Verdict.HOLDS
-    assert check("P4/footnote-1").verdict is Verdict.VIOLATED  # L of (61) is said to be larger
+    assert check("P4/heads-and-speed").judgements["H"].verdict is Verdict.HOLDS
+    monkeypatch.setattr(induction, "guarantee_of", lambda settings, seed: made_up[settings.K // 10])
+    assert check("P4/heads-and-speed", dictionary_sizes=[50, 40, 30, 20]).judgements["K"].verdict.failed
 
 
 def test_fewer_eigenvalues_per_head_are_found_out(monkeypatch):

@@ -10,16 +10,21 @@ class TestClaims(ClaimSuite):
         "P4/lemma-5": "violated",
         "P4/lemma-5-repaired": "holds",
         "P4/lemma-6": "holds",
-        "P4/equation-26": "holds",
+        "P4/equation-26": "violated",
+        "P4/equation-26-repaired": "holds",
+        "P4/equation-33": "violated",
+        "P4/equation-37": "holds",
         "P4/equation-66": "holds",
     }
     broken = {
         "P4/lemma-6": {"gamma": 2.0},
-        "P4/equation-26": {"N": 4},
+        "P4/equation-26-repaired": {"N": 4, "m": 14, "K": 40},
+        "P4/equation-37": {"inverted": True},
         "P4/equation-66": {"alpha_factor": 1.001},
     }
     benign = {
         "P4/lemma-5": {"tau": 1e-6},
+        "P4/equation-33": {"transposed": True},
     }
 
 

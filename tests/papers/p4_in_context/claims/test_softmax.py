@@ -9,10 +9,12 @@ class TestClaims(ClaimSuite):
     found = {
         "P4/lemma-1": "holds",
         "P4/lemma-2": "holds",
+        "P4/lemma-3": "holds",
         "P4/lemma-4": "holds",
     }
     broken = {
         "P4/lemma-2": {"constant": 0.5},
+        "P4/lemma-3": {"factor": 0.9},
         "P4/lemma-4": {"drawn_tau": 0.09},
     }
 

@@ -1,7 +1,5 @@
 """The tests of `papers/p5/training.py`."""
 
-import pytest
-
 from attangent.audit import Verdict
 from attangent.papers.p5_forecasting.claims import training
 from tests.papers.harness import ClaimSuite, checking, ours
@@ -34,10 +32,15 @@ def _aligned(settings, seed):
     return training.Trained(0.3 / settings.m, 0.3 / settings.m, 0.1, 0.05)
 
 
-@pytest.mark.parametrize("id", ["P5/theorem-5.2-asymmetry", "P5/theorem-5.3"])
-def test_weights_that_take_the_sign_would_be_believed(monkeypatch, id):
+def test_weights_that_take_the_sign_would_be_believed(monkeypatch):
     monkeypatch.setattr(training, "trained", _aligned)
-    assert check(id).verdict is Verdict.MEASURED
+    assert check("P5/theorem-5.3").verdict is Verdict.MEASURED
+    monkeypatch.setattr(training, "wrong_signs", lambda end: (0.3 / end.problem.network.m,) * 2)
+    assert check("P5/theorem-5.2-asymmetry").verdict is Verdict.HOLDS
+
+
+def test_descent_that_has_not_converged_is_outside_the_theorem():
+    assert check("P5/theorem-5.2-asymmetry", pair_steps=3).verdict is Verdict.NOT_REPRODUCED
 
 
 def test_weights_that_take_the_sign_break_the_repaired_form(monkeypatch):

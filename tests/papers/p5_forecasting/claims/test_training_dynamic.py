@@ -15,10 +15,12 @@ class TestClaims(ClaimSuite):
         "P5/equation-17-repaired": "holds",
         "P5/lemma-g.1": "violated",
         "P5/lemma-g.1-repaired": "holds",
-        "P5/lemma-h.2": "holds",
+        "P5/lemma-h.2": "violated",
+        "P5/equation-20": "violated",
     }
-    broken = {
-        "P5/lemma-h.2": {"rate": 8.0, "steps": 20},
+    benign = {
+        "P5/lemma-h.2": {"factor": 2.0},
+        "P5/equation-20": {"n": 4},
     }
 
 
@@ -30,6 +32,10 @@ def test_the_other_sign_would_be_believed_and_breaks_the_repair(monkeypatch):
     assert check("P5/lemma-g.1").verdict is Verdict.HOLDS
     assert check("P5/equation-17-repaired").verdict is Verdict.VIOLATED
     assert check("P5/lemma-g.1-repaired").verdict is Verdict.VIOLATED
+
+
+def test_a_loss_that_grows_breaks_part_2():
+    assert check("P5/lemma-h.2", rate=60.0, steps=30).judgements["Part 2"].verdict is Verdict.VIOLATED
 
 
 def test_the_leading_term_is_the_slope_of_the_loss():

@@ -119,7 +119,7 @@ def stand_in(run: LanguageRun, settings: Settings) -> str:
     return (
         f"a GPT-2 of width {settings.width} with {settings.layers} layers instead of width 768 with 12, "
         f"{len(run.corpus.training)} examples and {settings.epochs} epochs instead of "
-        "65,757 (CounterFact) or 13,530 (HotpotQA) examples and at least 40 epochs",
+        "65,757 (CounterFact) or 13,530 (HotpotQA) examples and at least 40 epochs"
     )
 
 

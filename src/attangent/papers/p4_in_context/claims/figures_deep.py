@@ -76,7 +76,7 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
             Conclusion("out-of-domain / in-domain loss at the end", ">=", 1.0, above),
             *alike_lines("in-domain loss", losses, least_correlation=0.8, largest_fall=0.2),
         ),
-        differs=_differences(settings),
+        smaller=_stand_in(settings),
         numbers={
             "training loss": training[-1].item(),
             "L*": RidgeLimit(dictionary).least_loss,
@@ -134,7 +134,7 @@ def heads_at_fixed_work(settings: Settings, seed: int) -> Finding:
                 log10=True,
             ),
         ),
-        differs=_differences(settings),
+        smaller=_stand_in(settings),
         numbers={
             "mean of log10 ratios": mean,
             "standard error": error,
@@ -192,12 +192,11 @@ def _train(dictionary: Dictionary, settings: Settings, seed: int) -> Transformer
     return trainer.train(transformer, dictionary, tests, quiet=True)
 
 
-def _differences(settings: Settings) -> tuple[str, ...]:
-    """In what the run differs from Section 4: K = 200, d = 100, m = 20, N = 30, width 256, Adam at 1e-4."""
+def _stand_in(settings: Settings) -> str:
+    """Return how the run is smaller than Section 4: K = 200, d = 100, m = 20, N = 30, width 256, Adam at
+    1e-4.
+    """
     sizes = (
         f"K = {settings.K}, d = {settings.d}, m = {settings.m}, N = {settings.N}, width {settings.d_model}"
     )
-    return (
-        f"{sizes}, for K = 200, d = 100, m = 20, N = 30, width 256",
-        f"Adam at {settings.rate:g}, for 1e-4",
-    )
+    return f"{sizes} for K = 200, d = 100, m = 20, N = 30, width 256; Adam at {settings.rate:g} for 1e-4"
