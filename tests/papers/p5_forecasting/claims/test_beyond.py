@@ -36,6 +36,7 @@ def test_cases_without_mixing_and_row_mean_would_be_believed(monkeypatch):
     monkeypatch.setattr(beyond, "printed_gradient", lambda X, W, V, G: (G * (X @ V)).sum(dim=1))
     monkeypatch.setattr(beyond, "_gradient_gap", lambda *matrices: 0.0)
     monkeypatch.setattr(beyond, "local_change", lambda X, W, V, G, rate: -(G * (X @ V)).sum(dim=1))
+    monkeypatch.setattr(beyond, "column_gap", lambda settings, seed: 0.0)
     right = beyond._draw
     monkeypatch.setattr(beyond, "_draw", lambda settings, rng: _without_weights(*right(settings, rng)))
     assert check("P5/section-7.1", draws=20).judgements["cases"].verdict is Verdict.HOLDS

@@ -351,8 +351,8 @@ def concentration(settings: Settings, seed: int) -> Finding:
             ),
             Conclusion.of_trend(
                 "growth exponent in m of |F(t) - F(0)| / R after convergence on two windows",
-                "<=",
-                0.0,
+                ">=",
+                0.5,
                 settings.trained_widths,
                 [end.output_change / end.run.movement[-1].item() for end in ends.values()],
                 claimed=False,

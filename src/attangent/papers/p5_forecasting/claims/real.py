@@ -4,7 +4,7 @@ With the weather sample, a finding says so under `differs` and names the command
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 
@@ -164,7 +164,17 @@ IN_THE_FIGURE = ("Autoformer",)
 """The transformers of the figure that can be run here."""
 
 
-def _compare_on(name: str, dataset: Dataset, settings: Settings, seed: int) -> Finding:
+@dataclass(frozen=True)
+class _Comparison:
+    """The lines, numbers and figures of one series and look-back."""
+
+    hypotheses: tuple[Hypothesis, ...]
+    conclusions: tuple[Conclusion, ...]
+    numbers: dict[str, float]
+    figures: tuple[Figure, ...]
+
+
+def _compare_on(name: str, dataset: Dataset, settings: Settings, seed: int) -> _Comparison:
     """Compare the error of each model with that of the linear one on every test window."""
     models = _contenders(settings, seed)
     where = f"{name}, look-back {settings.lookback}"
@@ -180,7 +190,7 @@ def _compare_on(name: str, dataset: Dataset, settings: Settings, seed: int) -> F
         if members
     ]
     bars = Series.of("mse", range(len(means)), list(means.values()), "bars")
-    return Finding(
+    return _Comparison(
         hypotheses=tuple(_has_stopped(f"{model} on {where}", models[model]) for model in settings.models),
         conclusions=tuple(lines),
         numbers={f"{where}: {model}": mean for model, mean in means.items()},
