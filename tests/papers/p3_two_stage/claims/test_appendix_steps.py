@@ -22,7 +22,7 @@ class TestClaims(ClaimSuite):
     }
     benign = {
         "P3/appendix-d": {"mean": True},
-        "P3/trace-and-norm": {"offset": 0.0},
+        "P3/trace-and-norm": {"sizes": [1]},
         "P3/indicator-product": {"positive": True},
         "P3/definition-6": {"factors": [1.0, 1.0, 1.0]},
         "P3/norm-from-answer": {"hidden": 0.01},

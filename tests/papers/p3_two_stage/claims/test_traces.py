@@ -30,7 +30,7 @@ def test_traces_as_printed_would_be_believed(monkeypatch):
             ]
 
     monkeypatch.setattr(traces, "FactorRun", AsPrinted)
-    assert check("P3/corollary-1").verdict is Verdict.HOLDS
+    assert check("P3/corollary-1").verdict is Verdict.MEASURED
 
 
 def test_the_factors_take_the_gradient_of_their_product():

@@ -53,7 +53,7 @@ def patterns_follow_noise(settings: Settings, seed: int) -> Finding:
     up to the same constants (the second display).
     """
     flips = _flips_by_length(settings, seed)
-    answers = [answer_change(settings, L, seed) for L in settings.lengths]
+    answers = [max(answer_change(settings, L, seed), 1e-12 / L) for L in settings.lengths]
     bound = [_bound(settings, L) for L in settings.lengths]
     return Finding(
         conclusions=(
