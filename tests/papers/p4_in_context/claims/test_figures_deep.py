@@ -28,7 +28,7 @@ def test_pairs_decide_about_figure_5(monkeypatch, kept):
     pairs = iter(PAIRS[kept])
     monkeypatch.setattr(figures_deep, "_pair", lambda settings, seed: next(pairs))
     finding = check("P4/figure-5")
-    assert [line.kept for line in finding.conclusions if line.decides] == [kept]
+    assert [line.kept for line in finding.conclusions if line.decides][-1] is kept
     assert finding.verdict == ("open" if kept is None else "smaller setting")
 
 

@@ -16,7 +16,7 @@ class TestClaims(ClaimSuite):
         "P4/footnote-1-repaired": "holds",
     }
     broken = {
-        "P4/footnote-1-repaired": {"rate_factor": 1e6, "steps": 5},
+        "P4/footnote-1-repaired": {"rate_factor": 1e5, "steps": 3},
     }
     benign = {
         "P4/footnote-1": {"scales": [1.0, 2.0]},
@@ -46,7 +46,7 @@ def test_a_guarantee_that_falls_with_heads_would_be_believed(monkeypatch):
     made_up = [induction._Guarantee(-4 - 0.1 * i, 1.0, 0.1) for i in range(8)]
     monkeypatch.setattr(induction, "guarantees", lambda settings, seed: made_up)
     assert check("P4/heads-and-speed").judgements["H"].verdict is Verdict.HOLDS
-    monkeypatch.setattr(induction, "guarantee_of", lambda settings, seed: made_up[settings.K // 10])
+    monkeypatch.setattr(induction, "guarantee_of", lambda settings, seed: made_up[7 - settings.K // 10])
     assert check("P4/heads-and-speed", dictionary_sizes=[50, 40, 30, 20]).judgements["K"].verdict.failed
 
 

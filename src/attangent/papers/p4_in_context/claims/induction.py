@@ -274,7 +274,7 @@ def covered_constant(settings: Settings, seed: int) -> Finding:
     rate_Q = settings.get("rate_factor", 1.0) * 10.0**-L
     rate_w = rate_Q * 10.0 ** (2 * c.log10_gamma)
     run = start.fit("gd", steps=settings.steps, rate_Q=rate_Q, rate_w=rate_w, quiet=True)
-    fall = math.log1p(-rate_w * c.zeta / (2 * settings.K))
+    fall = math.log1p(-min(rate_w * c.zeta / (2 * settings.K), 1 - 1e-9))
     excess = (run.gaps.log() - run.gaps[0].log())[1:] - run.steps[1:].double() * fall
     return Finding(
         conclusions=(

@@ -147,7 +147,7 @@ def _generalisation_lines(found: Comparison, where: str, decides: bool) -> list[
         Conclusion(
             f"risk on tokens not shown / predicting 0, {where}",
             "<=",
-            1.0,
+            1 - 1e-9,
             found.risk["predictor"],
             claimed=decides,
         ),
