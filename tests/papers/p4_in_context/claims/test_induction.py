@@ -16,7 +16,7 @@ class TestClaims(ClaimSuite):
         "P4/footnote-1-repaired": "holds",
     }
     broken = {
-        "P4/footnote-1-repaired": {"rate_factor": 1e5, "steps": 3},
+        "P4/footnote-1-repaired": {"rate_factor": 1e5, "steps": 2},
     }
     benign = {
         "P4/footnote-1": {"scales": [1.0, 2.0]},
