@@ -29,7 +29,6 @@ def test_pairs_decide_about_figure_5(monkeypatch, kept):
     monkeypatch.setattr(figures_deep, "_pair", lambda settings, seed: next(pairs))
     finding = check("P4/figure-5")
     assert [line.kept for line in finding.conclusions if line.decides][-1] is kept
-    assert finding.verdict == ("open" if kept is None else "smaller setting")
 
 
 def test_a_pair_is_trained_with_the_same_work():
