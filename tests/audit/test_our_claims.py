@@ -19,18 +19,20 @@ LINES = {
 
 
 def literal_lines(source: str) -> Iterator[str]:
-    """The lines whose measured value is written in the code; nan stands for what could not be measured."""
+    """The lines that compare two constants."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in LINES:
             arguments = dict(zip(LINES[node.func.id], node.args, strict=False))
             arguments |= {keyword.arg: keyword.value for keyword in node.keywords}
-            if is_number(arguments.get("measured")):
+            if all(is_number(arguments.get(name)) for name in ("measured", LINES[node.func.id][2])):
                 yield f"line {node.lineno}: {ast.unparse(node)}"
 
 
 def is_number(node: ast.AST | None) -> bool:
     if isinstance(node, ast.UnaryOp):
         return is_number(node.operand)
+    if isinstance(node, ast.BinOp):
+        return is_number(node.left) and is_number(node.right)
     return isinstance(node, ast.Constant)
 
 
@@ -45,7 +47,7 @@ def test_every_line_is_measured(path):
 
 @pytest.mark.parametrize(
     "source",
-    ['Hypothesis("symmetric", "==", 0.0, 0.0)', 'Conclusion("c", "<=", bound, measured=-1.0)'],
+    ['Hypothesis("symmetric", "==", 0.0, 0.0)', 'Conclusion("c", "<=", 1 + 1e-12, measured=-1.0)'],
 )
 def test_a_constant_in_place_of_a_measurement_is_found(source):
     assert len(list(literal_lines(source))) == 1

@@ -287,12 +287,15 @@ def close_points(h: float) -> torch.Tensor:
     return torch.tensor([[1.0, 0.0], [math.cos(h), math.sin(h)]], dtype=torch.float64)
 
 
+LABELS = torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
+"""The labels of the two close points."""
+
+
 def steps_to_fit(h: float, sigma: float, epsilon: float) -> tuple[float, float]:
     """Return lambda at infinite width and the steps to epsilon at the rate 1/lambda_max, for labels +-1."""
     kernel = softmax_limit(close_points(h), sigma=sigma)
     spectrum = torch.linalg.eigvalsh(kernel)
-    residual = torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
-    prediction = predict_training(kernel, residual, 1 / spectrum[-1].item())
+    prediction = predict_training(kernel, LABELS, 1 / spectrum[-1].item())
     high = 1
     while 2 * float(prediction.loss(high)) > epsilon:
         high *= 2
@@ -301,6 +304,11 @@ def steps_to_fit(h: float, sigma: float, epsilon: float) -> tuple[float, float]:
         middle = (low + high) // 2
         low, high = (low, middle) if 2 * float(prediction.loss(middle)) <= epsilon else (middle, high)
     return spectrum[0].item(), float(high)
+
+
+def longest(rows: Tensor) -> float:
+    """Return the norm of the longest row."""
+    return float(torch.linalg.vector_norm(rows, dim=1).max())
 
 
 @claim(
@@ -335,8 +343,10 @@ def polynomial(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=(
             Hypothesis("smallest lambda_min of H*", ">=", 1e-12, min(lam for lam, _ in fits)),
-            Hypothesis("largest |x|", "<=", 1 + 1e-12, 1.0),
-            Hypothesis("largest |y|", "<=", 1.0, 1.0),
+            Hypothesis(
+                "largest |x|", "<=", 1 + 1e-12, max(longest(close_points(h)) for h in settings.angles)
+            ),
+            Hypothesis("largest |y|", "<=", 1.0, longest(LABELS)),
         ),
         conclusions=(
             Conclusion.of_trend("steps to epsilon over 1/h, n = d = 2", "<=", at_most(0.0), inverse, steps),
