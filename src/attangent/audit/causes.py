@@ -152,7 +152,16 @@ def by_paper(results: Iterable[Result]) -> dict[str, list[Result]]:
 
 def headlines(results: Iterable[Result]) -> list[str]:
     """Return one line per paper, such as `P1: 8 false results from 3 causes, 5 misprints`."""
-    return [f"{named(paper)}: {in_words(members)}" for paper, members in by_paper(results).items()]
+    return [
+        f"{named(paper)}: {in_words(members)}{'; no main result fails' if main_results_stand(members) else ''}"
+        for paper, members in by_paper(results).items()
+    ]
+
+
+def main_results_stand(results: Iterable[Result]) -> bool:
+    """Return whether there are main results and none of them fails."""
+    main = [result for result in results if result.origin.nature == "main result"]
+    return bool(main) and not fallen(main)
 
 
 def as_json(results: Iterable[Result]) -> dict[str, Any]:

@@ -3,7 +3,17 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from attangent.audit.causes import HEAVY, WEIGHTS, Cause, causes, fallen, in_words, named, weight_of
+from attangent.audit.causes import (
+    HEAVY,
+    WEIGHTS,
+    Cause,
+    causes,
+    fallen,
+    in_words,
+    main_results_stand,
+    named,
+    weight_of,
+)
 from attangent.audit.claims import NATURES
 from attangent.audit.finding import Verdict
 from attangent.audit.results import Result
@@ -67,19 +77,14 @@ def summarise(paper: str, results: list[Result], repairs: Mapping[str, Result]) 
         results: The results for the paper's own statements.
         repairs: The results for repaired statements, by the id of the claim they repair.
     """
+    note = " No main result fails." if main_results_stand(results) else ""
     grave = tuple(cause for cause in causes(results) if cause.is_heavy)
     return Summary(
-        f"{named(paper)}: of {len(results)} statements checked, {in_words(results)}.{_main(results)}",
+        f"{named(paper)}: of {len(results)} statements checked, {in_words(results)}.{note}",
         grave,
         tuple(_slight(results, grave)),
         tuple(_standing(results, repairs)),
     )
-
-
-def _main(results: list[Result]) -> str:
-    main = [result for result in results if result.origin.nature == "main result"]
-    fails = any(result.verdict is Verdict.VIOLATED for result in main)
-    return "" if fails or not main else " No main result fails."
 
 
 def _slight(results: list[Result], grave: Iterable[Cause]) -> Iterable[Sentence]:
