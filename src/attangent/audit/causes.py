@@ -152,10 +152,12 @@ def by_paper(results: Iterable[Result]) -> dict[str, list[Result]]:
 
 def headlines(results: Iterable[Result]) -> list[str]:
     """Return one line per paper, such as `P1: 8 false results from 3 causes, 5 misprints`."""
-    return [
-        f"{named(paper)}: {in_words(members)}{'; no main result fails' if main_results_stand(members) else ''}"
-        for paper, members in by_paper(results).items()
-    ]
+    return [_headline(paper, members) for paper, members in by_paper(results).items()]
+
+
+def _headline(paper: str, results: Sequence[Result]) -> str:
+    note = "; no main result fails" if main_results_stand(results) else ""
+    return f"{named(paper)}: {in_words(results)}{note}"
 
 
 def main_results_stand(results: Iterable[Result]) -> bool:
