@@ -92,11 +92,13 @@ class AnswerSet:
         if not self._pieces.empty():
             return self._pieces.get_nowait()
         coming = asyncio.ensure_future(self._pieces.get())
-        await asyncio.wait({coming, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if coming.done():
-            return coming.result()
-        coming.cancel()
-        raise ClientGoneError
+        try:
+            await asyncio.wait({coming, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if coming.done():
+                return coming.result()
+            raise ClientGoneError
+        finally:
+            coming.cancel()
 
 
 def _sampler(body: ChatRequest | CompletionRequest, seed: int, choice: int) -> Sampler:

@@ -184,7 +184,7 @@ function drawCurve(points, goal) {
   parts.push(make("polyline", { points: shares.map((pair) => pair.join(",")).join(" "), class: "line" }));
   shares.forEach(([cx, cy], index) => {
     parts.push(make("circle", { cx, cy, r: 4.5, class: "dot" }));
-    parts.push(make("text", { x: cx, y: cy - 9, "text-anchor": "middle" }, `${points[index].kept}/${points[index].asked}`));
+    parts.push(make("text", { x: cx + 8, y: cy + 14 }, `${points[index].kept}/${points[index].asked}`));
   });
   $("curve").replaceChildren(...parts);
   $("curve").parentElement.hidden = points.length === 0;
