@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from chaos import compiled, deaths, disk, kills, numbers, sandbox
+from chaos import compiled, deaths, disk, kills, numbers, sandbox, server
 from chaos.deaths_afar import kill_rank
 from chaos.fuzz import fuzz
 from chaos.jobs import NAMES, jobs
@@ -107,6 +107,11 @@ def _numbers(report: Report, part: str, options: argparse.Namespace, scratch: Pa
         report.add(part, row.well, case=row.case, error=f"{row.error:.1e}", bound=f"{row.bound:.0e}")
 
 
+def _server(report: Report, part: str, options: argparse.Namespace, scratch: Path) -> None:
+    for what, problems in server.run(scratch, options.seed).items():
+        report.add(part, not problems, what=what, said="; ".join(problems))
+
+
 PARTS: dict[str, Callable[[Report, str, argparse.Namespace, Path], None]] = {
     **dict.fromkeys(FUZZERS, _fuzz),
     "kills": _kills,
@@ -114,6 +119,7 @@ PARTS: dict[str, Callable[[Report, str, argparse.Namespace, Path], None]] = {
     "disk": _disk,
     "compiled": _compiled,
     "numbers": _numbers,
+    "server": _server,
 }
 
 if __name__ == "__main__":

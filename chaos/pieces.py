@@ -101,4 +101,4 @@ def _take(report: Report, piece: Piece, code: int, folder: Path) -> None:
         report.add(piece.arguments[0], False, piece=piece.name, said=f"exit code {code}: {said}")
 
 
-_LENGTHS = ("kills", "deaths", "files", "commands", "compiled", "disk", "numbers")
+_LENGTHS = ("kills", "deaths", "files", "commands", "compiled", "disk", "server", "numbers")

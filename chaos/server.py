@@ -1,9 +1,9 @@
 """A server under fire: good requests stay right among broken, oversized, slow and abandoned ones.
 
-    python -m chaos.server --out FOLDER
+    python -m chaos server --out FOLDER
 
 32 clients send 1,000 requests to `attangent serve` with a tiny random model. Then the server is killed during
-a compression and started again. Prints one line per promise; the exit code is 1 if one is broken.
+a compression and started again.
 """
 
 import argparse
@@ -23,28 +23,23 @@ from typing import Any
 import httpx
 import psutil
 
-CLIENTS, REQUESTS = 32, 1000
+CLIENTS = 32
+REQUESTS = 1000
 ALLOWED_GROWTH = 1.05
 KINDS = ("good", "stream", "left", "large", "json", "slow", "unknown")
 DOCUMENT = "The keeper of the tower is old. The light of the tower is green. The boat is called Mary. " * 4
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--requests", type=int, default=REQUESTS)
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
+def run(scratch: Path, seed: int) -> dict[str, list[str]]:
+    """What went wrong, by what was done: nothing if all went well."""
     from tests.serving.conftest import save_letters
 
-    model = save_letters(options.out / "model")
-    problems = under_fire(model, options) + killed(model, options)
-    for problem in problems:
-        print(f"BROKEN: {problem}")
-    sys.exit(1 if problems else 0)
+    options = argparse.Namespace(out=scratch, seed=seed, requests=REQUESTS)
+    model = save_letters(scratch / "model")
+    return {
+        f"{REQUESTS:,} requests from {CLIENTS} clients": under_fire(model, options),
+        "killed while compressing, then restarted": killed(model, options),
+    }
 
 
 def started(model: Path, store: Path) -> tuple[Any, str]:
@@ -187,7 +182,3 @@ def killed(model: Path, options: argparse.Namespace) -> list[str]:
     finally:
         process.terminate()
         process.wait(60)
-
-
-if __name__ == "__main__":
-    main()

@@ -103,12 +103,17 @@ def test_pages_of_other_origins_are_refused(origin, status):
 
 def test_a_large_body_is_refused_as_declared_and_as_sent():
     settings = ServeSettings(most_bytes=10)
-    declared = call(settings, headers={"content-length": "11"})
-    assert declared[0] == 413
-    assert declared[1][b"connection"] == b"close"
+    assert call(settings, headers={"content-length": "11"}, parts=(b"x" * 11,))[0] == 413
     for parts in ((b"x" * 11,), (b"x" * 6, b"x" * 6), (b"x" * 6,) * 100):
         assert call(settings, parts=parts)[0] == 413
     assert call(settings, parts=(b"x" * 5, b"x" * 5))[0] == 200
+
+
+@pytest.mark.parametrize(("parts", "closed"), [(6, False), (100, True)])
+def test_the_rest_of_a_large_body_is_read_within_bounds(parts, closed):
+    """A client that has sent all hears why; one that sends without end is cut off."""
+    _, headers, _ = call(ServeSettings(most_bytes=10), parts=(b"x" * 6,) * parts)
+    assert (headers.get(b"connection") == b"close") == closed
 
 
 def test_a_body_that_never_arrives_is_refused():

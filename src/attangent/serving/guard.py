@@ -1,6 +1,7 @@
 """The gate in front of every request: key, host, origin, size and time."""
 
 import asyncio
+import contextlib
 import hmac
 import json
 import logging
@@ -17,6 +18,9 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _log = logging.getLogger("attangent.serving")
+_DISCARDED = 4
+"""How many times the largest body is read and dropped so that the client hears why it was rejected."""
+_DISCARD_SECONDS = 2.0
 _OPEN = ("/", "/page/", "/health", "/favicon.ico")
 """Paths that need no key; they show nothing of the models and prefixes."""
 HEADERS = {
@@ -142,10 +146,25 @@ class _Exchange:
         async with asyncio.timeout(self.settings.send_seconds):
             await self._send(message)
 
+    async def _discard(self) -> None:
+        """Read and drop the rest of a body that is somewhat too large.
+
+        A client that is still sending when the connection closes often never reads the answer.
+        """
+        left = _DISCARDED * self.settings.most_bytes
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_DISCARD_SECONDS):
+                while not self._is_read and left > 0:
+                    message = await self._receive()
+                    left -= len(message.get("body", b""))
+                    self._is_read = not message.get("more_body", False)
+
     async def refuse(self, error: ApiError) -> None:
         """Answer with an error, if nothing was sent."""
         if self.status is not None:
             raise error
+        if error.status == 413:
+            await self._discard()
         body = json.dumps(error_body(error.status, str(error), error.param, error.code)).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         if not self._is_read:
