@@ -59,7 +59,7 @@ def _read_series(name: str) -> Callable[[Path], Any]:
     def read(folder: Path) -> Any:
         from attangent.forecast import SeriesForecaster
 
-        return SeriesForecaster(model="persistence").fit(folder / name).predict(2)
+        return SeriesForecaster(models="persistence").fit(folder / name).predict(2)
 
     return read
 

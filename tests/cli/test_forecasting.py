@@ -40,10 +40,10 @@ def test_forecast_writes_a_table_and_a_picture(csv):
         "target",
         "time",
         "forecast",
-        "lower_80",
-        "upper_80",
-        "lower_95",
-        "upper_95",
+        "forecast-lo-80",
+        "forecast-hi-80",
+        "forecast-lo-95",
+        "forecast-hi-95",
     ]
     assert table.time.tolist() == list(pd.date_range("2025-02-04", periods=7, freq="D"))
     assert plot.read_bytes().startswith(b"\x89PNG")
@@ -115,7 +115,8 @@ def test_many_series_at_once(many, ending):
     assert done.exit_code == 0, done.output
     table = pd.read_parquet(out) if ending == "parquet" else pd.read_csv(out, parse_dates=["day"])
     assert table.shop.tolist() == ["a"] * 7 + ["b"] * 7 + ["c"] * 7
-    assert table.columns.tolist()[2:] == ["forecast", "lower_80", "upper_80", "lower_95", "upper_95", "model"]
+    ends = [f"forecast-{side}-{level}" for level in (80, 95) for side in ("lo", "hi")]
+    assert table.columns.tolist()[2:] == ["forecast", *ends, "model"]
     assert table.day.tolist()[:7] == list(pd.date_range("2024-02-10", periods=7))
     assert table.forecast[0] == pytest.approx(15, abs=1)  # a Saturday
     assert "3 series, period 7" in done.output

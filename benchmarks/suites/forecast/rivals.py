@@ -3,10 +3,12 @@
 `python -m benchmarks.suites.forecast.rivals MODEL SEASON HORIZON EVERY FREQ IN.csv OUT.csv` forecasts every
 EVERY-th series of IN (unique_id, part, ds or step, y; only part "train" is read) and writes unique_id, ds,
 mean and the quantiles q0.025, q0.1 to q0.9, q0.975. It prints the seconds of processor time. MODEL is a
-model of statsforecast (AutoETS, AutoTheta, AutoARIMA, AutoCES, MSTL, IMAPA), FLAIR, or LightGBM through mlforecast.
+model of statsforecast (AutoETS, AutoTheta, AutoARIMA, AutoCES, MSTL, IMAPA), FLAIR, or LightGBM through
+mlforecast.
 
-LightGBM has its defaults, lags 1 to 6 and one and two seasons, calendar features, and conformal intervals.
-Its target is scaled or seasonally differenced, whichever forecast the last HORIZON training values better.
+LightGBM has its defaults, lags 1 to 6 and one season (two if series are long), and calendar features. Its
+target is scaled or seasonally differenced, whichever forecast the last HORIZON training values better. Its
+quantiles are those of its errors there, pooled over the series and scaled by each one's mean absolute step.
 """
 
 import sys
@@ -51,6 +53,7 @@ def statsforecast(frame: pd.DataFrame, model: str, season: int, horizon: int, fr
         chosen = models.IMAPA(prediction_intervals=ConformalIntervals(h=horizon, n_windows=2))
     else:
         chosen = getattr(models, model)(season_length=season)
+        chosen.alias = model
     fallback = models.SeasonalNaive(season_length=season)
     run = StatsForecast(models=[chosen], freq=freq, n_jobs=1, fallback_model=fallback)
     return with_quantiles(run.forecast(df=frame, h=horizon, level=list(LEVELS)), model)
@@ -59,36 +62,41 @@ def statsforecast(frame: pd.DataFrame, model: str, season: int, horizon: int, fr
 def lightgbm(frame: pd.DataFrame, _: str, season: int, horizon: int, freq: Any) -> pd.DataFrame:
     from lightgbm import LGBMRegressor
     from mlforecast import MLForecast
-    from mlforecast.lag_transforms import RollingMean
     from mlforecast.target_transforms import Differences, LocalStandardScaler
-    from mlforecast.utils import PredictionIntervals
+
+    sizes = frame.groupby("unique_id").size()
+    lags = {*range(1, 7), season, 2 * season if sizes.median() > 3 * season + 2 * horizon else season}
+    dates = {"D": ["dayofweek", "month"], "W-MON": ["week"], "MS": ["month"]}.get(str(freq))
 
     def build(transforms: list) -> MLForecast:
-        dates = {"D": ["dayofweek", "month"], "W-MON": ["week"], "MS": ["month"]}.get(str(freq))
-        lags = sorted({*range(1, 7), season, 2 * season if season < 52 else season})
         return MLForecast(
             models={"LightGBM": LGBMRegressor(verbosity=-1, n_jobs=1, random_state=0)},
             freq=freq,
-            lags=lags,
-            lag_transforms={1: [RollingMean(max(3, season if season < 52 else 4), min_samples=1)]},
+            lags=sorted(lag for lag in lags if lag < sizes.median() - 2 * horizon),
             date_features=dates,
             target_transforms=transforms,
             num_threads=1,
         )
 
-    def error(transforms: list) -> float:
-        tried = build(transforms).cross_validation(frame, n_windows=1, h=horizon)
-        return float((tried["LightGBM"] - tried["y"]).abs().mean())
-
-    shortest = frame.groupby("unique_id").size().min()
-    candidates: list[list] = [[LocalStandardScaler()]]
-    if shortest > 4 * season + 2 * horizon:
-        candidates.append([Differences([season if season < 52 else 1]), LocalStandardScaler()])
-    best = min(candidates, key=error) if len(candidates) > 1 else candidates[0]
-    windows = 2 if shortest >= 3 * horizon + season + 6 else 1
-    model = build(best)
-    model.fit(frame, prediction_intervals=PredictionIntervals(n_windows=max(2, windows), h=horizon))
-    return with_quantiles(model.predict(horizon, level=list(LEVELS)), "LightGBM")
+    held_out = frame[frame["unique_id"].map(sizes) > horizon + season + 8]
+    tried = {}
+    for lag in (0, season if season < 52 else 1):
+        transforms = [*([Differences([lag])] if lag else []), LocalStandardScaler()]
+        tried[lag] = build(transforms).cross_validation(held_out, n_windows=1, h=horizon)
+    best = min(tried, key=lambda lag: (tried[lag]["LightGBM"] - tried[lag]["y"]).abs().mean())
+    usable = frame[frame["unique_id"].map(sizes) > best]
+    model = build([*([Differences([best])] if best else []), LocalStandardScaler()]).fit(usable)
+    step = frame.groupby("unique_id")["y"].agg(lambda y: y.diff().abs().mean())
+    error = tried[best]["y"] - tried[best]["LightGBM"]
+    scaled = (error / tried[best]["unique_id"].map(step)).replace([np.inf, -np.inf], np.nan)
+    ahead = tried[best].groupby("unique_id").cumcount()
+    spread = scaled.groupby(ahead).quantile(list(PROBABILITIES)).unstack()
+    table = model.predict(horizon).rename(columns={"LightGBM": "mean"})
+    number = table.groupby("unique_id").cumcount().to_numpy()
+    width = table["unique_id"].map(step).fillna(0.0).to_numpy()
+    for p in PROBABILITIES:
+        table[f"q{p:g}"] = table["mean"] + width * spread[p].to_numpy()[number]
+    return table
 
 
 def flair(frame: pd.DataFrame, _: str, season: int, horizon: int, freq: Any) -> pd.DataFrame:

@@ -40,7 +40,7 @@ def evaluate(
     from attangent.forecast import evaluate as compare
 
     result = compare(
-        file, horizon, id=id_, time=date, target=target, period=period, windows=windows, gaps=gaps
+        file, horizon, id_col=id_, time_col=date, target_col=target, period=period, windows=windows, gaps=gaps
     )
     print_notes(result.notes, quiet or json_)
     if out is not None:

@@ -109,14 +109,14 @@ def forecast(
     forecaster = SeriesForecaster(
         model,
         period,
-        id=id_,
-        time=date if id_ is None else date or "ds",
-        target=target or (() if id_ is None else "y"),
+        id_col=id_,
+        time_col=date if id_ is None else date or "ds",
+        target_col=_targets(target, id_),
         covariates=covariate or (),
         holidays=holidays,
         category=category,
         gaps=gaps,
-        jobs=jobs,
+        n_jobs=jobs,
         dask=dask,
     ).fit(file if id_ is not None else file[0])
     print_notes(forecaster.notes_, quiet or json_)
@@ -139,6 +139,12 @@ def forecast(
         typer.echo(result.plain().to_string(index=False))
     if files and not quiet:
         typer.echo(", ".join(f"{name}: {path}" for name, path in files.items()))
+
+
+def _targets(names: list[str] | None, id_: str | None) -> str | list[str]:
+    if id_ is None:
+        return names or []
+    return names[0] if names else "y"
 
 
 def _levels(text: str) -> list[float]:
@@ -184,7 +190,7 @@ def _run(
                 horizon,
                 [100 * level for level in levels],
                 X_df=future,
-                measure=forecaster.columns.id is None,
+                measure=forecaster.id_col is None,
                 workers=replace(forecaster.workers, folder=folder, bars=bars),
             )
         if out is not None and folder is not None:

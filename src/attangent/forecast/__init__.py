@@ -11,9 +11,12 @@ from attangent._core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from attangent.forecast.pipeline.evaluation import Evaluation, evaluate
-    from attangent.forecast.pipeline.forecaster import SeriesForecast, SeriesForecaster, forecast_frame
+    from attangent.forecast.pipeline.forecaster import SeriesForecaster, forecast_frame
+    from attangent.forecast.pipeline.result import SeriesForecast
 
-ModelName = Literal["auto", "combination", "smoothing", "theta", "ridge", "linear", "seasonal", "persistence"]
+ModelName = Literal[
+    "auto", "combination", "smoothing", "theta", "ridge", "linear", "intermittent", "seasonal", "persistence"
+]
 """Names of the models."""
 Gaps = Literal["auto", "zero", "interpolate", "skip"]
 """Meaning of a missing row; "auto" decides per series between zero and interpolation."""
@@ -30,7 +33,7 @@ __all__ = [
 
 _HOMES = {
     "Evaluation": "pipeline.evaluation",
-    "SeriesForecast": "pipeline.forecaster",
+    "SeriesForecast": "pipeline.result",
     "SeriesForecaster": "pipeline.forecaster",
     "evaluate": "pipeline.evaluation",
     "forecast_frame": "pipeline.forecaster",

@@ -34,7 +34,7 @@ def test_series_too_short_to_hold_out_are_counted_and_all_too_short_refused():
 
 def test_some_models_of_a_table_with_a_column_per_series():
     table = FRAME[FRAME.unique_id == "s0"].set_index("ds")[["y"]]
-    found = evaluate(table, 6, id=None, time=None, target=(), models=["linear", "seasonal"])
+    found = evaluate(table, 6, id_col=None, time_col=None, target_col=(), models=["linear", "seasonal"])
     assert set(found.table.index) == {"linear", "seasonal"}
     with pytest.raises(AttangentError, match="model is 'prophet'"):
         evaluate(FRAME, 6, models=["prophet"])

@@ -10,13 +10,18 @@ from attangent.forecast.pipeline.intervals import error_quantiles
 P = np.array([0.025, 0.1, 0.5, 0.9, 0.975])
 
 
+def quantiles_of(residuals, period, probabilities, lengths):
+    """Quantiles from residuals that all belong to the first series."""
+    return error_quantiles(residuals, np.zeros(len(residuals), dtype=int), period, probabilities, lengths)
+
+
 def errors(rows, steps=6, seed=0):
     return np.random.default_rng(seed).normal(size=(rows, steps)) * np.sqrt(np.arange(1, steps + 1))
 
 
 @pytest.mark.parametrize("rows", [60, 2000])
 def test_exchangeable_errors_are_covered_as_often_as_is_said(rows):
-    q = error_quantiles(errors(rows), 1, P, np.array([50]))[0]
+    q = quantiles_of(errors(rows), 1, P, np.array([50]))[0]
     new = errors(20_000, seed=1)
     assert ((q[:, 1] <= new) & (new <= q[:, 3])).mean() == pytest.approx(0.8, abs=0.03)
     assert ((q[:, 0] <= new) & (new <= q[:, 4])).mean() == pytest.approx(0.95, abs=0.02)
@@ -24,22 +29,22 @@ def test_exchangeable_errors_are_covered_as_often_as_is_said(rows):
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 100])
 def test_quantiles_never_cross_and_widen_with_the_step(rows):
-    q = error_quantiles(errors(rows), 1, P, np.array([30, 4]))
+    q = quantiles_of(errors(rows), 1, P, np.array([30, 4]))
     assert (np.diff(q, axis=2) >= 0).all()
     assert (np.diff(q[:, :, 4] - q[:, :, 0], axis=1) >= 0).all()
 
 
 def test_few_errors_and_short_series_give_wider_intervals():
-    few, many = (error_quantiles(errors(n), 1, P, np.array([30]))[0, -1, 4] for n in (3, 3000))
+    few, many = (quantiles_of(errors(n), 1, P, np.array([30]))[0, -1, 4] for n in (3, 3000))
     assert few > many
-    nothing = error_quantiles(np.empty((0, 3)), 1, P, np.array([40, 3]))
+    nothing = quantiles_of(np.empty((0, 3)), 1, P, np.array([40, 3]))
     assert nothing[1, 0, 4] > 1.5 * nothing[0, 0, 4]
 
 
 def test_a_spread_of_few_errors_is_shrunk_towards_the_usual_one():
     from scipy.stats import t
 
-    q = error_quantiles(np.array([[0.2, 0.4, np.nan]]), 4, P, np.array([30]))[0]
+    q = quantiles_of(np.array([[0.2, 0.4, np.nan]]), 4, P, np.array([30]))[0]
     growth = np.sqrt(np.array([1, 2, 3]) + 1.5)
     own, freedom = [(0.2 / growth[0]) ** 2, (0.4 / growth[1]) ** 2], 4 + 2 / 6
     variance = (4 * (1.5 * 4**-0.6) ** 2 + sum(own) / 6) / freedom
@@ -48,14 +53,14 @@ def test_a_spread_of_few_errors_is_shrunk_towards_the_usual_one():
 
 
 def test_series_that_were_forecast_exactly_have_narrow_intervals():
-    exact, unknown = (error_quantiles(rows, 1, P, np.array([30]))[0] for rows in (errors(1) / 1e6, errors(0)))
+    exact, unknown = (quantiles_of(rows, 1, P, np.array([30]))[0] for rows in (errors(1) / 1e6, errors(0)))
     assert exact[-1, 4] < 1e-4 < unknown[-1, 4]
 
 
 def test_steps_that_nothing_is_known_of_are_covered_too():
     partly = errors(200)
     partly[:, 3:] = np.nan
-    q = error_quantiles(partly, 1, P, np.array([30]))[0]
+    q = quantiles_of(partly, 1, P, np.array([30]))[0]
     assert np.isfinite(q).all()
     assert q[5, 4] > q[2, 4]
 
@@ -71,7 +76,7 @@ def test_sizes_that_never_fall_are_those_of_scikit_learn(sizes):
 def test_long_series_tell_how_errors_grow(power, flat):
     steps = np.sqrt(np.arange(1, 41))
     rows = np.random.default_rng(0).normal(size=(3, 40)) * steps**power
-    q = error_quantiles(rows, 1, P, np.array([500]))[0]
+    q = quantiles_of(rows, 1, P, np.array([500]))[0]
     assert (q[-1, 4] < 1.5 * q[0, 4]) == flat
-    short = error_quantiles(rows, 1, P, np.array([100]))[0]
+    short = quantiles_of(rows, 1, P, np.array([100]))[0]
     assert short[-1, 4] > 6 * short[0, 4]

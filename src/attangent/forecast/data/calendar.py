@@ -198,6 +198,15 @@ class TimeStep:
         per_day = DAY // self.size if DAY % self.size == 0 else 1
         return per_day if per_day <= 288 else 60 * 60 * 10**9 // self.size
 
+    def other_periods(self) -> tuple[int, ...]:
+        """Return further periods that a forecaster may try: a week for hours and less, none for weeks."""
+        if self.kind != "fixed":
+            return ()
+        if self.size == 7 * DAY:
+            return (1,)
+        per_day = DAY // self.size if DAY % self.size == 0 else 1
+        return (7 * per_day,) if 1 < per_day <= 48 else ()
+
     def describe(self) -> str:
         """Name the step in words."""
         if self.kind == "months":
@@ -268,6 +277,18 @@ def find_step(times: pd.Index, same_series: NDArray[np.bool_]) -> TimeStep | Non
     if usual == DAY and midnight and (clock.day_of_week < 5).all() and (by_clock == 3 * DAY).any():
         return TimeStep("weekdays", 1)
     return TimeStep("fixed", int(max(1, usual)))
+
+
+def step_of(freq: str | int) -> TimeStep:
+    """Return the step that pandas calls `freq`; a number is a step of numbered times."""
+    if isinstance(freq, int):
+        return TimeStep("number", freq)
+    try:
+        times = pd.date_range("2024-01-01", periods=40, freq=freq)
+    except ValueError as error:
+        raise AttangentError(f"freq is {freq!r}, expected a step such as D, W-MON or MS ({error})") from None
+    step = find_step(times, np.ones(len(times) - 1, dtype=bool))
+    return step or TimeStep("number", 1)
 
 
 def _months(clock: pd.DatetimeIndex, same: NDArray[np.bool_], gaps: Counts) -> TimeStep | None:

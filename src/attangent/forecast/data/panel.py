@@ -77,6 +77,12 @@ class Panel:
         category = None if self.category is None else self.category[start:stop]
         return Panel(values, lengths, self.period, category)
 
+    def sample(self, most: int) -> "Panel":
+        """Return up to `most` series, evenly spaced over all."""
+        rows = np.unique(np.linspace(0, len(self) - 1, min(most, len(self))).astype(int))
+        category = None if self.category is None else self.category[rows]
+        return Panel(self.values[rows], self.lengths[rows], self.period, category)
+
     def non_negative(self, values: Array) -> Array:
         """Clip forecasts (N, H, ...) at zero for series that never were below it."""
         low = np.nanmin(self.values, axis=1) >= 0

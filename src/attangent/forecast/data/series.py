@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
-from attangent.forecast.data.calendar import TimeStep, as_times, clock_went_back, find_step
+from attangent.forecast.data.calendar import TimeStep, as_times, clock_went_back, find_step, step_of
 from attangent.forecast.data.gaps import Gaps, RawSeries, decide, note_on_gaps
 from attangent.forecast.data.panel import SHORTEST
 from attangent.forecast.data.tables import (
@@ -90,7 +90,12 @@ class SeriesSet:
 
 
 def read_series(
-    source: Any, columns: SeriesColumns | None = None, *, drop_short: bool = True, gaps: Gaps = "auto"
+    source: Any,
+    columns: SeriesColumns | None = None,
+    *,
+    drop_short: bool = True,
+    gaps: Gaps = "auto",
+    freq: str | int | None = None,
 ) -> SeriesSet:
     """Read series from a frame (pandas, or any with `to_pandas`), a CSV or Parquet file, or several files.
 
@@ -102,6 +107,7 @@ def read_series(
         columns: Names of the columns; by default those of a long table: unique_id, ds, y.
         drop_short: Skip series with fewer than three values instead of raising.
         gaps: What to do with missing times.
+        freq: Step between times as pandas writes it, or a number; by default the usual one.
 
     Returns:
         The series on a regular grid of times, with notes on everything that was mended or skipped.
@@ -118,7 +124,7 @@ def read_series(
     rows = _column_rows(frame, columns, notes) if columns.id is None else _long_rows(frame, columns, notes)
     code = rows["code"].to_numpy()
     same = code[1:] == code[:-1]  # whether a row and the next belong to one series
-    step = find_step(pd.Index(rows["time"]), same)
+    step = find_step(pd.Index(rows["time"]), same) if freq is None else step_of(freq)
     if step is None:
         raise AttangentError(
             f"every id has one row, expected at least {SHORTEST}; is {rows.attrs['ids'][0]!r} the id of a "

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import product
 
 import numpy as np
@@ -23,6 +23,10 @@ LONGEST = 400
 """Number of latest values that smoothing reads, or twelve seasons if that is more."""
 PIECE = 256
 """Number of series per pass: their states fit into the processor's cache."""
+MANY = 512
+SAMPLE = 128
+MASS = 0.95
+"""Panels of MANY series run only the settings that have 95 % of the weight on a SAMPLE of them."""
 TEMPER = 0.5
 """Errors several steps ahead overlap, so they count for half as much as independent ones."""
 
@@ -85,17 +89,39 @@ class Smoothing(PanelModel):
 def _averages(panel: Panel, horizon: int, persistent_trends: bool) -> dict[str, Array]:
     grid = settings(panel.period, persistent_trends)
     ahead = steps_ahead(panel.period, horizon)
+    if len(panel) >= MANY:
+        grid = _promising(panel, horizon, grid, ahead)
     smoothed = smooth(panel, horizon, grid, ahead)
+    weights, of_drifts = _weights(panel, smoothed, grid, ahead)
+    return {
+        "smoothing": np.einsum("ng,ngh->nh", weights, smoothed.forecasts),
+        "theta": np.einsum("ng,ngh->nh", of_drifts, smoothed.forecasts[:, grid.drift > 0]),
+    }
+
+
+def _weights(panel: Panel, smoothed: Smoothed, grid: Grid, ahead: Sequence[int]) -> tuple[Array, Array]:
+    """Return the weights (N, G) of all settings, and those (N, G') of the settings with a drift."""
     # A series that a setting fits exactly would have infinite evidence for it; the floor keeps it finite.
     floor = np.square(1e-6 * np.nanmax(np.abs(panel.values), axis=1))[:, None] + 1e-300
     # log-likelihood -n/2 log(mean squared error) of every setting, (N, G) per step ahead
     evidence = {h: -0.5 * smoothed.counts[h][:, None] * np.log(smoothed.errors[h] + floor) for h in ahead}
-    drifts = grid.drift > 0
     weights = posterior(TEMPER * np.mean([evidence[h] for h in ahead], axis=0))
-    return {
-        "smoothing": np.einsum("ng,ngh->nh", weights, smoothed.forecasts),
-        "theta": np.einsum("ng,ngh->nh", posterior(evidence[1][:, drifts]), smoothed.forecasts[:, drifts]),
-    }
+    return weights, posterior(evidence[1][:, grid.drift > 0])
+
+
+def _promising(panel: Panel, horizon: int, grid: Grid, ahead: Sequence[int]) -> Grid:
+    """Return the settings that a sample of the series gives nearly all weight to."""
+    sample = panel.sample(SAMPLE)
+    weights, of_drifts = _weights(sample, smooth(sample, horizon, grid, ahead), grid, ahead)
+    drifts = np.flatnonzero(grid.drift > 0)
+    used = np.union1d(_heaviest(weights.mean(axis=0)), drifts[_heaviest(of_drifts.mean(axis=0))])
+    return Grid(*(getattr(grid, item.name)[used] for item in fields(grid)))
+
+
+def _heaviest(weights: Array) -> NDArray[np.int64]:
+    """Return the indices of the largest weights, up to a total of MASS."""
+    order = np.argsort(-weights, kind="stable")
+    return order[np.cumsum(weights[order]) - weights[order] < MASS]
 
 
 def steps_ahead(period: int, horizon: int) -> tuple[int, ...]:

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from attangent.forecast.data.panel import Panel, seasonal_scale
 from attangent.forecast.models import MODELS
 from attangent.forecast.models.base import PanelModel
+from attangent.forecast.models.intermittent import Intermittent, intermittent_rows
+from attangent.forecast.models.linear import Linear
 
 Array = NDArray[np.float64]
 Members = dict[str, Array]
@@ -73,8 +75,10 @@ class Backtest:
     def of(cls, panel: Panel, horizon: int, named: Sequence[str] = ()) -> "Backtest":
         """Choose the models for a panel; those that a user named are always among them."""
         long = len(panel) < FEW_SERIES and np.median(panel.lengths) >= LONG
+        demand = bool(intermittent_rows(panel).any())
+        suits = {Linear: long, Intermittent: demand}
         models = [
-            model for model in MODELS if long or not model.long_only or set(named) & set(model.families)
+            model for model in MODELS if suits.get(type(model), True) or set(named) & set(model.families)
         ]
         return cls(panel, horizon, models)
 

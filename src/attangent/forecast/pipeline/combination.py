@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from attangent._core.checks import check_choice
 from attangent.forecast.data.panel import Panel, seasonal_scale
 from attangent.forecast.models import MODELS
+from attangent.forecast.models.intermittent import intermittent_rows
 from attangent.forecast.pipeline.backtest import FEWEST_VALUES, LONG, Backtest, Trial
+from attangent.forecast.pipeline.demand import demand_forecasts
 from attangent.forecast.pipeline.intervals import error_quantiles
 from attangent.forecast.pipeline.short_series import short_forecasts
 
@@ -17,9 +19,11 @@ Array = NDArray[np.float64]
 
 SIMPLE = ("persistence", "seasonal")
 """Baselines: never combined, chosen alone if they beat the combination."""
-FAMILIES = tuple(name for model in MODELS for name in model.families if name not in SIMPLE)
+DEMAND = "intermittent"
+"""Family for series with many zeros: never combined with the others, used for those series alone."""
+FAMILIES = tuple(name for model in MODELS for name in model.families if name not in (*SIMPLE, DEMAND))
 """Families that are combined, with equal weights before any error is known."""
-MODEL_NAMES = ("auto", *SIMPLE, *FAMILIES, "combination")
+MODEL_NAMES = ("auto", *SIMPLE, *FAMILIES, DEMAND, "combination")
 SHARPNESS = 4.0
 """A model with twice the error gets 2^-4 of the weight."""
 PANEL_COUNTS_FOR = 3.0
@@ -58,12 +62,13 @@ class PanelForecast:
     """Forecasts (N, H) and quantiles (N, H, Q) of the series of a panel.
 
     Attributes:
-        model: Name of the model that was used.
+        model: Name of the model that was used for most series.
         why: Reason for it.
         forecasts: (N, H).
         quantiles: (N, H, Q).
         errors: Mean error of each model on the past, in seasonal steps.
         expected: Held-out errors per series, if the request asks for them; empty for short series.
+        models: Model of each series.
     """
 
     model: str
@@ -72,6 +77,7 @@ class PanelForecast:
     quantiles: Array
     errors: dict[str, float]
     expected: list[dict[str, float]] = field(default_factory=list)
+    models: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -82,12 +88,14 @@ class Candidate:
         forecasts: (N, H).
         errors: Mean absolute scaled errors (origins, N); NaN for series not scored.
         residuals: Signed scaled errors (R, H).
+        rows: (R,) number of the series of each residual.
         error: Mean of the errors; NaN if no series was scored.
     """
 
     forecasts: Array
     errors: Array
     residuals: Array
+    rows: NDArray[np.int64]
     error: float
 
 
@@ -118,7 +126,8 @@ def candidates(backtest: Backtest, back: int = 0) -> dict[str, Candidate]:
     for name in members:
         by_family.setdefault(name.partition("-")[0], []).append(name)
     families = [name for name in FAMILIES if name in by_family]
-    for name in (*families, "combination"):
+    named = [*families, *([DEMAND] if DEMAND in by_family else [])]
+    for name in (*named, "combination"):
         groups = [by_family[key] for key in (families if name == "combination" else [name])]
         names = [member for group in groups for member in group]
         # Families share the prior equally, so a family does not gain weight by having many members.
@@ -135,25 +144,37 @@ def candidates(backtest: Backtest, back: int = 0) -> dict[str, Candidate]:
 def _forecast(backtest: Backtest, back: int, request: PanelRequest) -> PanelForecast:
     panel = backtest.panel.before(back)
     results = candidates(backtest, back)
-    model, why = (
-        _choose(results) if request.model == "auto" else (request.model, f"{request.model} was named")
-    )
+    demand = intermittent_rows(panel) if DEMAND in results else np.zeros(len(panel), dtype=bool)
+    if request.model == "auto":
+        model, why = _choose(results, ~demand)
+    else:
+        model, why = request.model, f"{request.model} was named"
     chosen = results[model]
-    forecasts = panel.non_negative(chosen.forecasts)
+    forecasts = chosen.forecasts.copy()
     probabilities = np.asarray(request.probabilities, dtype=np.float64)
-    spread = error_quantiles(chosen.residuals, panel.period, probabilities, panel.lengths)
+    spread = error_quantiles(chosen.residuals, chosen.rows, panel.period, probabilities, panel.lengths)
     constant = np.nanmax(panel.values, axis=1) == np.nanmin(panel.values, axis=1)
     forecasts[constant] = panel.values[constant, -1:]
     scale = np.where(constant, 0.0, seasonal_scale(panel))
-    quantiles = forecasts[:, :, None] + scale[:, None, None] * spread
+    quantiles = panel.non_negative(forecasts)[:, :, None] + scale[:, None, None] * spread
+    models = np.full(len(panel), model, dtype=object)
     if model == "combination":
         for rows, middle, ends in short_forecasts(panel, request.horizon, probabilities):
             forecasts[rows] = middle
             quantiles[rows] = ends
-    forecasts = panel.non_negative(forecasts)
-    quantiles = panel.non_negative(quantiles)
-    errors = {name: candidate.error for name, candidate in results.items()}
-    return PanelForecast(model, why, forecasts, quantiles, errors)
+    if demand.any() and request.model in ("auto", DEMAND):
+        middle, ends = demand_forecasts(backtest, back, demand, probabilities)
+        forecasts[demand] = middle[demand, None]
+        quantiles[demand] = ends[demand, None]
+        models[demand] = DEMAND
+    return PanelForecast(
+        model,
+        why,
+        panel.non_negative(forecasts),
+        panel.non_negative(quantiles),
+        {name: candidate.error for name, candidate in results.items()},
+        models=models.tolist(),
+    )
 
 
 def _candidate(forecasts: Sequence[Array], trials: Sequence[Trial]) -> Candidate:
@@ -164,17 +185,23 @@ def _candidate(forecasts: Sequence[Array], trials: Sequence[Trial]) -> Candidate
     for row, trial, values in zip(errors, trials, forecasts[1:], strict=True):
         row[: len(values)] = trial.errors(values)
         residuals.append(trial.residuals(values))
+    rows = np.concatenate([np.empty(0, dtype=np.int64), *(np.flatnonzero(t.scored) for t in trials)])
     mean = float(np.nanmean(errors)) if np.isfinite(errors).any() else float("nan")
-    return Candidate(latest, errors, np.concatenate(residuals), mean)
+    return Candidate(latest, errors, np.concatenate(residuals), rows, mean)
 
 
-def _choose(results: dict[str, Candidate]) -> tuple[str, str]:
-    """Return the combination, unless a baseline was better on the past by more than noise."""
+def _choose(results: dict[str, Candidate], regular: NDArray[np.bool_]) -> tuple[str, str]:
+    """Return the combination, unless a baseline was better on the past by more than noise.
+
+    Series with many zeros do not count: their absolute errors reward forecasts of zero.
+    """
+    if not regular.any():
+        return DEMAND, "the series are mostly zero, so their mean demand and its quantiles were forecast"
     combined = results["combination"]
     if not np.isfinite(combined.error):
         return "combination", "the series are too short to compare models on, so all were combined"
     best = SIMPLE[int(np.argmin([results[name].error for name in SIMPLE]))]
-    difference = (combined.errors - results[best].errors)[np.isfinite(combined.errors)]
+    difference = (combined.errors - results[best].errors)[np.isfinite(combined.errors) & regular]
     if len(difference) < FEW_ERRORS:
         beaten = results[best].error < CLEARLY * combined.error
     else:

@@ -13,13 +13,13 @@ from attangent._core.checks import check_choice, check_size
 from attangent._core.display import brief, table_html
 from attangent._core.errors import AttangentError
 from attangent._core.plots import bars, finished, in_style, one_panel
-from attangent.forecast.data.calendar import period_of
 from attangent.forecast.data.gaps import GAPS, Gaps
 from attangent.forecast.data.panel import SHORTEST, Panel, seasonal_scale
 from attangent.forecast.data.series import SeriesColumns, SeriesSet, read_series
 from attangent.forecast.pipeline.backtest import Backtest
 from attangent.forecast.pipeline.combination import MODEL_NAMES, PanelRequest, candidates, forecast_panel
 from attangent.forecast.pipeline.groups import in_groups
+from attangent.forecast.pipeline.seasons import choose_period
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -83,9 +83,9 @@ def evaluate(
     source: Any,
     horizon: int,
     *,
-    id: str | None = "unique_id",
-    time: str | None = "ds",
-    target: str | Sequence[str] = "y",
+    id_col: str | None = "unique_id",
+    time_col: str | None = "ds",
+    target_col: str | Sequence[str] = "y",
     period: int | None = None,
     windows: int = 1,
     models: Sequence[str] | None = None,
@@ -96,9 +96,9 @@ def evaluate(
     Args:
         source: Frame (pandas, or any with `to_pandas`), CSV or Parquet file, or list of files.
         horizon: Number of steps ahead.
-        id: Column of ids; None if every target column is a series.
-        time: Column of times; None searches for it (only if `id` is None).
-        target: Column of values, or several if `id` is None.
+        id_col: Column of ids; None if every target column is a series.
+        time_col: Column of times; None searches for it (only if `id_col` is None).
+        target_col: Column of values, or several if `id_col` is None.
         period: Number of steps after which the calendar repeats; by default what the times say.
         windows: Number of earlier ends, a horizon apart.
         models: Models to compare; by default all that suit the series.
@@ -125,9 +125,9 @@ def evaluate(
     check_size("windows", windows)
     for name in models or ():
         check_choice("model", name, MODEL_NAMES)
-    targets = (target,) if isinstance(target, str) else tuple(target)
+    targets = (target_col,) if isinstance(target_col, str) else tuple(target_col)
     check_choice("gaps", gaps, GAPS)
-    series = read_series(source, SeriesColumns(id, time, targets), gaps=gaps)
+    series = read_series(source, SeriesColumns(id_col, time_col, targets), gaps=gaps)
     longest = max(len(values) for values in series.series)
     needed = windows * horizon + SHORTEST
     if longest < needed:
@@ -135,7 +135,11 @@ def evaluate(
             f"the longest series has {longest} values, expected at least windows x horizon + {SHORTEST} = "
             f"{needed:,} to hold them out; take a shorter horizon or fewer windows"
         )
-    return _evaluate(series, horizon, period or period_of(series.series, series.step), windows, models)
+    if period is None:
+        back = windows * horizon
+        known = [values[: len(values) - back] for values in series.series if len(values) - back >= SHORTEST]
+        period = choose_period(known, series.step, horizon)
+    return _evaluate(series, horizon, period, windows, models)
 
 
 def _evaluate(

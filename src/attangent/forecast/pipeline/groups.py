@@ -160,7 +160,7 @@ def _paths(groups: Sequence[SeriesGroup], folder: Path) -> list[Path]:
 
 
 def _save(path: Path, result: PanelForecast) -> None:
-    about = {name: getattr(result, name) for name in ("model", "why", "errors", "expected")}
+    about = {name: getattr(result, name) for name in ("model", "why", "errors", "expected", "models")}
     with writing(path) as temporary, temporary.open("wb") as file:
         np.savez(
             file, forecasts=result.forecasts, quantiles=result.quantiles, about=np.array(json.dumps(about))

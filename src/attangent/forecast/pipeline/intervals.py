@@ -7,6 +7,10 @@ Array = NDArray[np.float64]
 
 ENOUGH = 40
 """Number of residuals per step from which their own quantiles are used, and below it Student's t."""
+SET_COUNTS_FOR = 8.0
+"""The size of errors in the set counts as much as this many forecasts of a series itself."""
+CENTRED = 1.0
+"""Fraction of the errors' median that is removed: it comes from few origins that all series share."""
 OVERLAP = 6.0
 """Residuals of one forecast at neighbouring steps are correlated: this many count as one."""
 USUAL_COUNTS_FOR = 4.0
@@ -24,11 +28,18 @@ FAR_BELOW = 30.0
 """The usual variance is at most this multiple of the residuals': exact series get narrow intervals."""
 
 
-def error_quantiles(residuals: Array, period: int, probabilities: Array, lengths: NDArray[np.int64]) -> Array:
+def error_quantiles(
+    residuals: Array,
+    rows: NDArray[np.int64],
+    period: int,
+    probabilities: Array,
+    lengths: NDArray[np.int64],
+) -> Array:
     """Return quantiles (N, H, Q) of the scaled error of series with these lengths; they increase with Q.
 
     Args:
         residuals: Scaled residuals (R, H) of forecasts from earlier origins, NaN for unknown steps.
+        rows: (R,) number of the series that each residual belongs to.
         period: Period of the series.
         probabilities: (Q,), between 0 and 1.
         lengths: (N,) numbers of values.
@@ -39,11 +50,27 @@ def error_quantiles(residuals: Array, period: int, probabilities: Array, lengths
     # Steps are pooled after division by their typical size: H times as many residuals for the tails.
     growth = _growing(np.nanmean(np.abs(residuals), axis=0))
     scaled = residuals / growth
+    sizes, held_out = _relative_sizes(np.nanmean(np.abs(scaled), axis=1), rows, len(lengths))
+    scaled = scaled / held_out[:, None]
     ordered = np.sort(scaled[np.isfinite(scaled)])
     # Rank p (n + 1), not p n: exchangeable errors then lie below with probability p (split conformal).
     ranks = probabilities * (len(ordered) + 1) - 1
-    tails = np.interp(ranks, np.arange(len(ordered)), ordered)
-    return np.broadcast_to(growth[:, None] * tails, (len(lengths), len(growth), len(tails)))
+    tails = np.interp(ranks, np.arange(len(ordered)), ordered) - CENTRED * np.median(ordered)
+    return sizes[:, None, None] * growth[None, :, None] * tails[None, None, :]
+
+
+def _relative_sizes(errors: Array, rows: NDArray[np.int64], count: int) -> tuple[Array, Array]:
+    """Return the relative size (N,) of each series' errors, and (R,) the same without each residual.
+
+    Both shrink towards 1: (k + sum of relative errors) / (k + their number). The second calibrates: a
+    residual must not be divided by a size that it took part in.
+    """
+    relative = errors / max(float(errors.mean()), 1e-300)
+    total = np.bincount(rows, relative, count)
+    number = np.bincount(rows, minlength=count)
+    sizes = (SET_COUNTS_FOR + total) / (SET_COUNTS_FOR + number)
+    held_out = (SET_COUNTS_FOR + total[rows] - relative) / (SET_COUNTS_FOR + number[rows] - 1)
+    return sizes, held_out
 
 
 def _student(residuals: Array, period: int, probabilities: Array, lengths: NDArray[np.int64]) -> Array:

@@ -14,7 +14,7 @@ from attangent._core.files import write_whole
 from attangent._core.plots import COLOURS, FAINT, PAST, check_picture, finished, in_style, panels
 
 if TYPE_CHECKING:
-    from attangent.forecast.pipeline.forecaster import SeriesForecast
+    from attangent.forecast.pipeline.result import SeriesForecast
 
 COLOUR = COLOURS[0]
 MOST = 12
@@ -75,9 +75,9 @@ def _draw(panel: Any, past: pd.Series, values: pd.DataFrame, name: str) -> None:
     panel.plot(past.index, past.to_numpy(), color=PAST, lw=1.1, label="past")
     index = past.index[-1:].append(values.index)
     start = past.to_numpy()[-1:]
-    levels = [column.removeprefix("lower_") for column in values.columns if column.startswith("lower_")]
+    levels = [column.removeprefix("forecast-lo-") for column in values.columns if "-lo-" in column]
     for rank, level in enumerate(sorted(levels, key=float, reverse=True)):  # the widest first, and palest
-        lower, upper = (np.concatenate((start, values[f"{side}_{level}"])) for side in ("lower", "upper"))
+        lower, upper = (np.concatenate((start, values[f"forecast-{side}-{level}"])) for side in ("lo", "hi"))
         shade = _shaded(COLOUR, 0.18 + 0.3 * rank / len(levels))
         panel.fill_between(index, lower, upper, color=shade, lw=0, label=f"{level} %")
     panel.plot(index, np.concatenate((start, values["forecast"])), color=COLOUR, lw=1.6, label=name)

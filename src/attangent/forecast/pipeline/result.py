@@ -1,0 +1,171 @@
+"""The result of a forecast: one row per series and step, with errors, reasons and notes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from attangent._core.checks import check_between
+from attangent._core.display import brief, table_html, times_of
+from attangent.forecast.data.series import SeriesSet
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as MatplotlibFigure
+
+NAME = "attangent"
+"""Column of the forecasts."""
+
+
+@dataclass(frozen=True, repr=False)
+class SeriesForecast:
+    """Forecasts of one or more series.
+
+    Attributes:
+        frame: One row per series and step: id, time, `attangent`, and the requested quantiles.
+        errors: Mean error of every model on the past, in units of each series' mean seasonal step.
+        why: Reasons for the models, without repetitions.
+        models: Model of each series, in the order of the frame.
+        series: The series that were forecast.
+        expected: Errors of each series on held-out values: mae, rmse, mae of persistence and the coverage
+            of the intervals. Empty if they were not measured, or for a series too short to hold any out.
+
+    Example:
+        >>> from attangent.forecast import forecast_frame
+        >>> months = pd.date_range("2020-01-01", periods=48, freq="MS")
+        >>> result = forecast_frame(pd.DataFrame({"sold": np.arange(48) % 12}, index=months), [], 3)
+        >>> result
+        SeriesForecast(series=1, steps=3, models=['seasonal'])
+    """
+
+    frame: pd.DataFrame
+    errors: dict[str, float]
+    why: list[str]
+    models: list[str]
+    series: SeriesSet
+    expected: list[dict[str, float]] = field(default_factory=list)
+
+    @property
+    def notes(self) -> list[str]:
+        """Changes that were made to the data while reading."""
+        return self.series.notes
+
+    def __repr__(self) -> str:
+        steps = len(self.frame) // max(len(self.models), 1)
+        return brief(self, series=len(self.models), steps=steps, models=sorted(set(self.models)))
+
+    def _repr_html_(self) -> str:
+        frame = self.plain()
+        head = frame.head(12).copy()
+        head.isetitem(1, times_of(head.iloc[:, 1]))
+        best = min(self.errors, key=lambda name: self.errors[name])
+        note = f"least error on the past: {best}, {self.errors[best]:.4g} seasonal steps"
+        rows = [
+            tuple(cell if isinstance(cell, float) else str(cell) for cell in row) for row in head.to_numpy()
+        ]
+        more = [f"the first 12 of {len(frame)} rows"] if len(frame) > 12 else []
+        told = [
+            text for k in range(min(3, len(self.expected))) for text in (self.sentence(k), self.warning(k))
+        ]
+        notes = [*more, *self.why[:2], note, *told, *self.notes]
+        title = f"Forecast of {len(self.models)} series"
+        return table_html(title, [*map(str, frame.columns)], rows, [text for text in notes if text])
+
+    def plain(self) -> pd.DataFrame:
+        """Return the frame with the column names of `attangent forecast`.
+
+        Returns:
+            Columns forecast, forecast-lo-80, forecast-hi-80 and so on, and `model` if the table had ids.
+        """
+        names = {name: f"forecast{name[len(NAME) :]}" for name in self.frame if name.startswith(NAME)}
+        plain = self.frame.rename(columns=names)
+        if self.series.columns.id is None:
+            return plain
+        return plain.assign(model=np.repeat(self.models, len(plain) // len(self.models)))
+
+    def skill(self, k: int = 0) -> float:
+        """Return 1 - error / error of repeating the last value, on held-out values of series `k`.
+
+        Args:
+            k: Number of the series, in the order of the frame.
+
+        Returns:
+            At most 1; 0 if it is unknown.
+        """
+        usual = self.expected[k].get("mae of persistence", 0.0)
+        return 1 - self.expected[k]["mae"] / usual if usual > 0 else 0.0
+
+    def sentence(self, k: int = 0) -> str:
+        """Return the expected error of series `k` in words.
+
+        Args:
+            k: Number of the series, in the order of the frame.
+        """
+        expected = self.expected[k]
+        if not expected:
+            return "the series is too short to measure an expected error, so its intervals are wide"
+        compared = ""
+        if expected["mae of persistence"] > 0:
+            more = "less" if self.skill(k) >= 0 else "more"
+            compared = f", {abs(self.skill(k)):.0%} {more} than repeating the last value"
+        return (
+            f"expect a mean absolute error of {expected['mae']:.4g} (root mean square "
+            f"{expected['rmse']:.4g}){compared}; measured on the last {expected['held out']:.0f} times"
+        )
+
+    def warning(self, k: int = 0) -> str:
+        """Return a warning if the model of series `k` did worse than repeating the last value.
+
+        Args:
+            k: Number of the series, in the order of the frame.
+
+        Returns:
+            An empty text if there is nothing to warn of.
+        """
+        if self.skill(k) > -0.05 or self.models[k] == "persistence":
+            return ""
+        return (
+            f"WARNING: on the last {self.expected[k]['held out']:.0f} times {self.models[k]} had "
+            f"{-self.skill(k):.0%} more error than repeating the last value; compare with --model "
+            "persistence before you rely on it"
+        )
+
+    def plot(self, path: str | PathLike[str] | None = None) -> "MatplotlibFigure":
+        """Draw past and forecast of up to twelve series.
+
+        Args:
+            path: File to write as well (.png, .svg or .pdf).
+
+        Returns:
+            The figure.
+        """
+        from attangent._core.plots import finished
+        from attangent.forecast.pipeline.plot import draw_forecast
+
+        return finished(draw_forecast(self), path)
+
+
+def side_by_side(models: str | Sequence[str], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Join the forecasts of several models; their columns start with the name of the model."""
+    if isinstance(models, str):
+        return frames[0]
+    named = [
+        frame.set_axis([column.replace(NAME, name, 1) for column in frame.columns], axis="columns")
+        for name, frame in zip(models, frames, strict=True)
+    ]
+    return pd.concat([named[0], *(frame.iloc[:, 2:] for frame in named[1:])], axis=1)
+
+
+def quantile_columns(level: Sequence[float] | None, quantiles: Sequence[float] | None) -> dict[str, float]:
+    """Return the probability of each requested column."""
+    columns: dict[str, float] = {}
+    for percent in sorted(level or ()):
+        check_between("level", percent, 1, 99.9)
+        columns[f"-lo-{percent:g}"] = 0.5 - percent / 200
+        columns[f"-hi-{percent:g}"] = 0.5 + percent / 200
+    for probability in sorted(quantiles or ()):
+        check_between("quantile", probability, 0.001, 0.999)
+        columns[f"-q{probability:g}"] = float(probability)
+    return columns
