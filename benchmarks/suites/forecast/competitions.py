@@ -175,7 +175,7 @@ def table(rows: Iterable[dict]) -> str:
     lines += ["attangent auto:", "", markdown(shown), ""]
     loss = np.exp(np.log(auto["wql"] / auto["naive wql"]).mean())
     lines += [
-        "Weighted quantile loss relative to the seasonal naive forecast with normal intervals, geometric mean: "
+        "Weighted quantile loss relative to the seasonal naive forecast (normal intervals), geometric mean: "
         f"{loss:.3f} (published for TiRex: {PUBLISHED_LOSS})",
         "",
     ]

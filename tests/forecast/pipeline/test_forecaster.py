@@ -284,3 +284,31 @@ def test_names_that_moved_say_where_to():
         forecast.diagnose  # noqa: B018
     with pytest.warns(FutureWarning, match="p5_forecasting"):
         assert forecast.LinearForecaster(4, 2).horizon == 2
+
+
+def test_parameters_are_those_of_scikit_learn_and_nixtla():
+    from sklearn.base import clone
+
+    model = SeriesForecaster(
+        ["theta", "seasonal"], freq="MS", id_col="unique_id", time_col="ds", target_col="y"
+    )
+    copy = clone(model)
+    assert copy is not model
+    assert copy.get_params() == model.get_params()
+    assert copy.set_params(gaps="zero").gaps == "zero"
+    with pytest.raises(AttangentError, match="colour"):
+        copy.set_params(colour=3)
+
+
+def test_several_models_stand_side_by_side_and_cross_validation_has_quantiles():
+    months = pd.date_range("2020-01-01", periods=48, freq="MS")
+    df = pd.DataFrame({"unique_id": "a", "ds": months, "y": np.arange(48) % 12 + 0.0})
+    table = SeriesForecaster(["theta", "seasonal"], freq="MS").forecast(df, 3, level=[80])
+    assert table.columns.tolist() == [
+        *("unique_id", "ds", "theta", "theta-lo-80", "theta-hi-80"),
+        *("seasonal", "seasonal-lo-80", "seasonal-hi-80"),
+    ]
+    checked = SeriesForecaster("seasonal").cross_validation(df, 3, quantiles=[0.1, 0.9])
+    assert checked.columns.tolist()[-2:] == ["attangent-q0.1", "attangent-q0.9"]
+    with pytest.raises(AttangentError, match="freq is 'fortnightly'"):
+        SeriesForecaster(freq="fortnightly").fit(df)

@@ -23,10 +23,13 @@ class PanelModel(ABC):
         families: Names of the families that the model returns members of.
         long_only: Whether the model needs one or a few long series; it is skipped for other panels unless
             the user names it.
+        zeros_only: Whether the model is for series with many zeros; it is skipped for panels without any
+            unless the user names it.
     """
 
     families: ClassVar[tuple[str, ...]]
     long_only: ClassVar[bool] = False
+    zeros_only: ClassVar[bool] = False
 
     @abstractmethod
     def forecast(self, panel: Panel, horizon: int, earlier: Mapping[str, Array]) -> dict[str, Array]:

@@ -33,6 +33,7 @@ class Intermittent(PanelModel):
     """
 
     families = ("intermittent",)
+    zeros_only = True
 
     def forecast(self, panel: Panel, horizon: int, earlier: Mapping[str, Array]) -> dict[str, Array]:
         """Return a member per model and smoothing rate, constant over the steps."""

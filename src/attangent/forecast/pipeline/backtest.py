@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from attangent.forecast.data.panel import Panel, seasonal_scale
 from attangent.forecast.models import MODELS
 from attangent.forecast.models.base import PanelModel
-from attangent.forecast.models.intermittent import Intermittent, intermittent_rows
-from attangent.forecast.models.linear import Linear
+from attangent.forecast.models.intermittent import intermittent_rows
 
 Array = NDArray[np.float64]
 Members = dict[str, Array]
@@ -76,10 +75,10 @@ class Backtest:
         """Choose the models for a panel; those that a user named are always among them."""
         long = len(panel) < FEW_SERIES and np.median(panel.lengths) >= LONG
         demand = bool(intermittent_rows(panel).any())
-        suits = {Linear: long, Intermittent: demand}
-        models = [
-            model for model in MODELS if suits.get(type(model), True) or set(named) & set(model.families)
-        ]
+        suits = {
+            model: (long or not model.long_only) and (demand or not model.zeros_only) for model in MODELS
+        }
+        models = [model for model in MODELS if suits[model] or set(named) & set(model.families)]
         return cls(panel, horizon, models)
 
     def members(self, back: int) -> Members:

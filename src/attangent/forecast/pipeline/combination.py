@@ -248,10 +248,11 @@ def _measured(result: PanelForecast, backtest: Backtest, request: PanelRequest) 
     median = int(np.median(panel.lengths))
     back = min(request.horizon, median - FEWEST_VALUES)
     count = HELD_OUT_ENDS if median >= max(LONG, (HELD_OUT_ENDS + 1) * back) else 1
+    model = result.model if len(set(result.models)) == 1 else request.model
     ends = []
     for end in range(back, count * back + 1, back) if back > 0 else ():
         known = panel.before(end)
-        earlier = _forecast(backtest, end, replace(request, model=result.model))
+        earlier = _forecast(backtest, end, replace(request, model=model))
         start = panel.values.shape[1] - end
         actual = panel.values[: len(known), start : start + back]
         ends.append((actual, earlier.forecasts[:, :back], known.values[:, -1:], earlier.quantiles[:, :back]))

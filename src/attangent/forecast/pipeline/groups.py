@@ -173,6 +173,8 @@ def _load(path: Path) -> PanelForecast | None:
     try:
         with np.load(path, allow_pickle=False) as saved:
             about: dict[str, Any] = json.loads(str(saved["about"]))
+            if "models" not in about:
+                raise KeyError("models")  # written by an earlier version
             return PanelForecast(forecasts=saved["forecasts"], quantiles=saved["quantiles"], **about)
     except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
         path.unlink(missing_ok=True)
