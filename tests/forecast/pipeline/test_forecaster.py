@@ -60,7 +60,14 @@ def test_outlook_tells_errors_reasons_and_models():
     assert found.models == ["theta"] * 3
     assert found.why == ["theta was named"]
     assert found.errors["combination"] < found.errors["persistence"]
-    assert found.plain().columns.tolist() == ["unique_id", "ds", "forecast", "lower_90", "upper_90", "model"]
+    assert found.plain().columns.tolist() == [
+        "unique_id",
+        "ds",
+        "forecast",
+        "forecast-lo-90",
+        "forecast-hi-90",
+        "model",
+    ]
 
 
 def test_a_period_is_taken_from_the_calendar_or_as_given():
@@ -186,9 +193,9 @@ def test_forecast_of_a_wave_with_intervals():
     values = values_of(found)
     assert np.abs(values.forecast - truth).max() < 0.15
     assert values.index[0] == pd.Timestamp("2024-01-26 00:00")
-    assert (values.lower_95 < values.forecast - lo - 80).all()
+    assert (values["forecast-lo-95"] < values.forecast - lo - 80).all()
     assert (values.forecast - lo - 80 < values.forecast).all()
-    assert (values.forecast - hi - 80 < values.upper_95).all()
+    assert (values.forecast - hi - 80 < values["forecast-hi-95"]).all()
     expected = found.expected[0]
     assert expected["mae"] == pytest.approx(0.085, abs=0.02)  # noise of 0.1 has a mean size of 0.08
     assert expected["coverage at 0.8"] == pytest.approx(0.8, abs=0.1)
@@ -231,8 +238,8 @@ def test_short_series_are_answered(length):
     found = forecast_frame(frame_of(20 + waves(length, 1)[:, 0], "MS"), ["v"], 6)
     values = values_of(found)
     assert np.isfinite(values.drop(columns="target").to_numpy()).all()
-    assert (values.lower_95 <= values.forecast - lo - 80).all()
-    assert (values.forecast - hi - 80 <= values.upper_95).all()
+    assert (values["forecast-lo-95"] <= values.forecast - lo - 80).all()
+    assert (values.forecast - hi - 80 <= values["forecast-hi-95"]).all()
     assert bool(found.expected[0]) == (length > 5)
 
 
@@ -247,14 +254,14 @@ def test_the_calendar_says_the_period():
 def test_a_step_after_a_constant_stretch_keeps_intervals_within_reason():
     values = np.concatenate([np.full(300, 5.0), 9 + waves(200, 1)[:, 0]])
     found = values_of(forecast_frame(frame_of(values), ["v"], 6))
-    assert (found.upper_95 - found.lower_95).max() < 2 * np.ptp(values)
+    assert (found["forecast-hi-95"] - found["forecast-lo-95"]).max() < 2 * np.ptp(values)
 
 
 @pytest.mark.parametrize("model", ["auto", "persistence"])
 def test_a_positive_series_stays_positive(model):
     values = np.exp(np.cumsum(np.random.default_rng(0).normal(0, 0.3, 60)))
     found = forecast_frame(frame_of(values, "D"), ["v"], 6, model=model)
-    assert values_of(found).lower_95.min() >= 0
+    assert values_of(found)["forecast-lo-95"].min() >= 0
 
 
 def test_a_model_that_did_worse_than_the_last_value_is_warned_of():
@@ -269,7 +276,7 @@ def test_a_model_that_did_worse_than_the_last_value_is_warned_of():
 def test_targets_stand_below_each_other():
     frame = pd.DataFrame(waves(300), columns=["a", "b"])
     table = forecast_frame(frame, ["a", "b"], 4, levels=[0.9]).plain()
-    assert list(table.columns) == ["target", "time", "forecast", "lower_90", "upper_90"]
+    assert list(table.columns) == ["target", "time", "forecast", "forecast-lo-90", "forecast-hi-90"]
     assert table.time.tolist() == [300, 301, 302, 303] * 2
 
 

@@ -75,5 +75,7 @@ def demand_quantiles(
     centres = np.array([x[part].mean() for part in np.array_split(order, bins)])
     table = np.stack([np.quantile(y[part], probabilities) for part in np.array_split(order, bins)])
     inside = np.clip(means, centres[0], centres[-1])
-    answer = np.stack([np.interp(inside, centres, column) for column in table.T], axis=1)
+    answer = np.empty((len(means), len(probabilities)))
+    for k, column in enumerate(table.T):
+        answer[:, k] = np.interp(inside, centres, column)
     return answer * (means / np.where(inside > 0, inside, 1.0))[:, None]
