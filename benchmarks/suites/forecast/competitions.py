@@ -136,7 +136,7 @@ def rival(data: Competition, model: str, python: str, source: Path, kept: Path) 
     path, clock = kept / f"{data.name}-{model}.csv", kept / f"{data.name}-{model}.seconds"
     if not clock.is_file():
         command = [python, "-m", "benchmarks.suites.forecast.rivals", model, str(period), str(horizon)]
-        command += [str(every(model, period)), str(source), str(path)]
+        command += [str(every(model, period)), "1", str(source), str(path)]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         if ran.returncode:
             raise AttangentError(f"{model} failed on {data.name}: {ran.stderr.strip().splitlines()[-1]}")
@@ -152,9 +152,8 @@ def rival(data: Competition, model: str, python: str, source: Path, kept: Path) 
     naive = float(mase(test, last_season_of(data)[chosen], scale).mean())
     row = {"set": data.name, "model": model, "naive": naive, "series": len(chosen)}
     row |= {"mase": float(mase(test, mean.loc[ids].to_numpy(), scale).mean())}
-    for level in (80, 95):
-        low, high = (ends[f"{model}-{side}-{level}"].loc[ids].to_numpy() for side in ("lo", "hi"))
-        row[f"coverage {level}"] = coverage(test, low, high)
+    for level, low, high in ((80, "q0.1", "q0.9"), (95, "q0.025", "q0.975")):
+        row[f"coverage {level}"] = coverage(test, ends[low].loc[ids].to_numpy(), ends[high].loc[ids].to_numpy())
     return row | {"seconds": float(clock.read_text())}
 
 

@@ -4,7 +4,8 @@ Forecasts the six sets of folder/series (spare parts, cash withdrawals, retail, 
 with defaults and compares with the forecasts of other models that `benchmarks.suites.forecast.rivals` wrote
 to FOLDER as SET-MODEL.csv, with their seconds of processor time in SET-MODEL.seconds. Writes MASE of the
 medians and weighted quantile loss, relative to the seasonal naive forecast with normal intervals, and their
-geometric means. Models read the training parts only.
+geometric means. Models read the training parts only. A value that another model leaves out is that of the
+seasonal naive forecast, which is also statsforecast's fallback here; their number is in the last table.
 """
 
 import argparse
@@ -35,10 +36,11 @@ PROBABILITIES = (0.025, *TENTHS, 0.975)
 
 
 def wide(frame: pd.DataFrame, columns: list[str], ids: list[str]) -> Array:
-    """Return the columns as (N, H, Q) in the order of `ids`."""
+    """Return the columns as (N, H, Q) in the order of `ids`, with NaN for what is missing."""
     ahead = frame.groupby("unique_id").cumcount()
-    tables = [frame.pivot_table(index="unique_id", columns=ahead, values=name).loc[ids] for name in columns]
-    return np.stack([table.to_numpy() for table in tables], axis=2)
+    index = [frame["unique_id"], ahead.rename("ahead")]
+    tables = [frame[name].set_axis(pd.MultiIndex.from_arrays(index)).unstack() for name in columns]
+    return np.stack([table.reindex(ids).to_numpy(dtype=np.float64) for table in tables], axis=2)
 
 
 def score(name: str, folder: Path, kept: Path) -> list[dict]:
@@ -57,11 +59,14 @@ def score(name: str, folder: Path, kept: Path) -> list[dict]:
     naive = naive_quantiles([series[key] for key in ids], period, horizon, PROBABILITIES)
     quantiles = {"attangent": wide(forecasts, [f"attangent-q{p:g}" for p in PROBABILITIES], ids)}
     times = {"attangent": seconds}
+    absent = {"attangent": 0}
     for model in RIVALS:
         path = kept / f"{name}-{model}.csv"
         if (clock := path.with_suffix(".seconds")).is_file():
             table = pd.read_csv(path, dtype={"unique_id": str})
-            quantiles[model] = wide(table, [f"q{p:g}" for p in PROBABILITIES], ids)
+            known = wide(table, [f"q{p:g}" for p in PROBABILITIES], ids)
+            quantiles[model] = np.where(np.isfinite(known), known, naive)
+            absent[model] = int((~np.isfinite(known)).sum())
             times[model] = float(clock.read_text())
     known = np.isfinite(actual)
     actual = np.where(known, actual, 0.0)
@@ -77,7 +82,7 @@ def score(name: str, folder: Path, kept: Path) -> list[dict]:
         error, loss = measures(q)
         row = {"set": name, "model": model, "mase": error / base, "wql": loss, "relative": loss / base_loss}
         row["coverage"] = coverage(actual[known], q[:, :, 1][known], q[:, :, 9][known])
-        rows.append(row | {"seconds": times[model]})
+        rows.append(row | {"seconds": times[model], "absent": absent[model]})
     return rows
 
 
@@ -91,6 +96,7 @@ def table(rows: list[dict]) -> str:
         ("wql", "Weighted quantile loss"),
         ("coverage", "Fraction of values within 80 % intervals"),
         ("seconds", "Seconds of processor time"),
+        ("absent", "Values taken from the seasonal naive forecast"),
     ):
         values = frame.pivot_table(index="set", columns="model", values=column, sort=False)
         if column in ("mase", "relative"):
