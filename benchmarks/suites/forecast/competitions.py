@@ -4,7 +4,8 @@
 Forecasts the nine sets of folder/mcomp (M1, M3, tourism, hospital) with defaults and writes the table of
 docs/forecast.md: MASE of every model and rival, relative to the seasonal naive forecast, the share of values
 within the intervals, weighted quantile loss, seconds. Only the training parts are read by the models. With
-`--rivals` models of statsforecast run under that interpreter, which has it (it needs pandas below 3).
+`--rivals` FLAIR, LightGBM and models of statsforecast run under that interpreter, which has them (they need
+pandas below 3). A geometric mean is given for models that ran on every set.
 AutoARIMA is given every 20th monthly and every 4th quarterly series, all others every series; a ratio is
 always on the series that the model was given. Forecasts of rivals are kept beside the table.
 """
@@ -47,7 +48,7 @@ NAIVE = {
 PUBLISHED = {"TiRex": 0.822, "AutoTheta": 0.835, "TimesFM-2.0": 0.848, "Chronos-Bolt": 0.884}
 """Geometric means over these sets in fev's table chronos_zeroshot."""
 PUBLISHED_LOSS = 0.659
-RIVALS = ("AutoETS", "AutoTheta", "AutoARIMA")
+RIVALS = ("FLAIR", "LightGBM", "AutoETS", "AutoTheta", "AutoARIMA")
 QUANTILES = np.arange(1, 10) / 10
 PROBABILITIES = (0.025, 0.1, 0.9, 0.975, *QUANTILES)
 
@@ -100,9 +101,7 @@ def ours(data: Competition) -> list[dict]:
         "coverage 80": coverage(data.test, q[:, :, 1], q[:, :, 2]),
         "coverage 95": coverage(data.test, q[:, :, 0], q[:, :, 3]),
         "wql": weighted_quantile_loss(data.test, q[:, :, 4:], QUANTILES),
-        "naive wql": weighted_quantile_loss(
-            data.test, naive_quantiles(data.train, panel.period, horizon, QUANTILES), QUANTILES
-        ),
+        "naive wql": naive_loss(data),
         "chosen": found.model,
     }
     naive = rows[1]["mase"]
@@ -111,6 +110,13 @@ def ours(data: Competition) -> list[dict]:
             f"{data.name}: the seasonal naive forecast has {naive:.4f}, expected {NAIVE[data.name]}"
         )
     return [{"set": data.name, "naive": naive, **row} for row in (auto, *rows)]
+
+
+def naive_loss(data: Competition, rows: Sequence[int] | None = None) -> float:
+    """Return the loss of the seasonal naive forecast as all quantiles: fev's table divides by it."""
+    chosen = slice(None) if rows is None else list(rows)
+    repeated = np.repeat(last_season_of(data)[chosen, :, None], len(QUANTILES), axis=2)
+    return weighted_quantile_loss(data.test[chosen], repeated, QUANTILES)
 
 
 def naive_quantiles(series: list[Array], period: int, horizon: int, probabilities: Sequence[float]) -> Array:
@@ -131,7 +137,7 @@ def every(model: str, period: int) -> int:
 
 
 def rival(data: Competition, model: str, python: str, source: Path, kept: Path) -> dict:
-    """A row for a model of statsforecast, from forecasts that are kept once they are made."""
+    """A row for another model, from forecasts that are kept once they are made."""
     period, horizon = SETS[data.name]
     path, clock = kept / f"{data.name}-{model}.csv", kept / f"{data.name}-{model}.seconds"
     if not clock.is_file():
@@ -153,7 +159,12 @@ def rival(data: Competition, model: str, python: str, source: Path, kept: Path) 
     row = {"set": data.name, "model": model, "naive": naive, "series": len(chosen)}
     row |= {"mase": float(mase(test, mean.loc[ids].to_numpy(), scale).mean())}
     for level, low, high in ((80, "q0.1", "q0.9"), (95, "q0.025", "q0.975")):
-        row[f"coverage {level}"] = coverage(test, ends[low].loc[ids].to_numpy(), ends[high].loc[ids].to_numpy())
+        row[f"coverage {level}"] = coverage(
+            test, ends[low].loc[ids].to_numpy(), ends[high].loc[ids].to_numpy()
+        )
+    tenths = np.stack([ends[f"q{p:g}"].loc[ids].to_numpy() for p in QUANTILES], axis=2)
+    row["wql"] = weighted_quantile_loss(test, tenths, QUANTILES)
+    row["naive wql"] = naive_loss(data, chosen)
     return row | {"seconds": float(clock.read_text())}
 
 
@@ -166,16 +177,20 @@ def table(rows: Iterable[dict]) -> str:
     frame = pd.DataFrame(list(rows))
     frame["relative"] = frame["mase"] / frame["naive"]
     wide = frame.pivot_table(values="relative", index="set", columns="model", sort=False)
-    wide.loc["geometric mean"] = np.exp(np.log(wide).mean())
+    wide.loc["geometric mean"] = np.exp(np.log(wide).mean(skipna=False))
     sums = frame.groupby("model", sort=False)
     lines = ["MASE relative to the seasonal naive forecast:", "", markdown(wide.round(3)), ""]
     auto = frame[frame["model"] == "attangent auto"].set_index("set")
     shown = auto[["chosen", "mase", "coverage 80", "coverage 95", "wql", "naive wql", "seconds"]].round(3)
     lines += ["attangent auto:", "", markdown(shown), ""]
-    loss = np.exp(np.log(auto["wql"] / auto["naive wql"]).mean())
+    frame["loss"] = frame["wql"] / frame["naive wql"]
+    loss = frame.pivot_table(values="loss", index="set", columns="model", sort=False)
+    loss.loc["geometric mean"] = np.exp(np.log(loss).mean(skipna=False))
     lines += [
-        "Weighted quantile loss relative to the seasonal naive forecast (normal intervals), geometric mean: "
-        f"{loss:.3f} (published for TiRex: {PUBLISHED_LOSS})",
+        "Weighted quantile loss relative to the seasonal naive forecast without intervals (published for "
+        f"TiRex: geometric mean {PUBLISHED_LOSS}):",
+        "",
+        markdown(loss.round(3)),
         "",
     ]
     cover = sums[["coverage 80", "coverage 95"]].mean().dropna().round(3)
@@ -201,7 +216,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.suites.forecast.competitions", description=__doc__
     )
-    parser.add_argument("--rivals", metavar="PYTHON", help="an interpreter with statsforecast")
+    parser.add_argument(
+        "--rivals", metavar="PYTHON", help="an interpreter with statsforecast, mlforecast and flaircast"
+    )
     parser.add_argument(
         "--kept", type=Path, default=Path("benchmarks/.competitions"), help="rivals' forecasts"
     )

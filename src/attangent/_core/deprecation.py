@@ -41,13 +41,17 @@ def renamed_arguments(since: str, **names: str) -> Callable[[_Function], _Functi
     """
 
     def wrap(function: _Function) -> _Function:
+        called = function.__name__
+        if called == "__init__":
+            called = function.__qualname__.split(".")[-2]
+
         @functools.wraps(function)
         def entry(*args: Any, **arguments: Any) -> Any:
             for old in [name for name in arguments if name in names]:
                 new = names[old]
                 if new in arguments:
                     raise AttangentError(f"both {old} and {new} are given; {old} is the old name of {new}")
-                warn_deprecated(f"{function.__name__}({old}=)", f"{new}=", since)
+                warn_deprecated(f"{called}({old}=)", f"{new}=", since)
                 arguments[new] = arguments.pop(old)
             return function(*args, **arguments)
 

@@ -55,8 +55,8 @@ _MOVED = {
 _REMOVED = {
     "diagnose": "use evaluate(...), which compares all models on held-out values",
     "Diagnosis": "use evaluate(...), which returns an Evaluation",
-    "read_frame": "pass the file to forecast_frame or SeriesForecaster(id=None)",
-    "Table": "pass the file to forecast_frame or SeriesForecaster(id=None)",
+    "read_frame": "pass the file to forecast_frame or SeriesForecaster(id_col=None)",
+    "Table": "pass the file to forecast_frame or SeriesForecaster(id_col=None)",
 }
 _public, __dir__ = lazy_names(__name__, _HOMES)
 _moved = moved_names(__name__, "0.2", _MOVED)

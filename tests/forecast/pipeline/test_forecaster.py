@@ -75,10 +75,11 @@ def test_a_period_is_taken_from_the_calendar_or_as_given():
     assert SeriesForecaster(period=6).fit(FRAME).period_ == 6
 
 
-def test_frames_of_polars_are_read():
+def test_frames_of_polars_are_read_and_returned():
     polars = pytest.importorskip("polars")
-    found = SeriesForecaster().fit(polars.from_pandas(FRAME)).predict(2)
-    np.testing.assert_allclose(found.attangent, SeriesForecaster().fit(FRAME).predict(2).attangent)
+    result = SeriesForecaster().fit(polars.from_pandas(FRAME)).predict(2)
+    assert isinstance(result, polars.DataFrame)
+    np.testing.assert_allclose(result["attangent"], SeriesForecaster().fit(FRAME).predict(2).attangent)
 
 
 def with_price():
@@ -291,6 +292,32 @@ def test_names_that_moved_say_where_to():
         forecast.diagnose  # noqa: B018
     with pytest.warns(FutureWarning, match="p5_forecasting"):
         assert forecast.LinearForecaster(4, 2).horizon == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "value"),
+    [
+        ("model", "models", "theta"),
+        ("id", "id_col", "shop"),
+        ("time", "time_col", "day"),
+        ("target", "target_col", "sold"),
+        ("jobs", "n_jobs", 2),
+    ],
+)
+def test_old_arguments_work_and_warn(old, new, value):
+    with pytest.warns(FutureWarning, match=rf"SeriesForecaster\({old}=\) is deprecated.*use {new}="):
+        model = SeriesForecaster(**{old: value})
+    assert model.get_params()[new] == value
+    with pytest.raises(AttangentError, match=f"both {old} and {new} are given"):
+        SeriesForecaster(**{old: value, new: value})
+
+
+def test_old_arguments_of_evaluate_work_and_warn():
+    renamed = FRAME.rename(columns={"unique_id": "shop", "ds": "day", "y": "sold"})
+    with pytest.warns(FutureWarning, match=r"evaluate\((id|time|target)=\)"):
+        old = forecast.evaluate(renamed, 3, id="shop", time="day", target="sold", models=["seasonal"])
+    new = forecast.evaluate(FRAME, 3, models=["seasonal"])
+    pd.testing.assert_frame_equal(old.table, new.table)
 
 
 def test_parameters_are_those_of_scikit_learn_and_nixtla():

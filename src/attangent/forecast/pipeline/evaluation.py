@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from attangent._core.checks import check_choice, check_size
+from attangent._core.deprecation import renamed_arguments
 from attangent._core.display import brief, table_html
 from attangent._core.errors import AttangentError
 from attangent._core.plots import bars, finished, in_style, one_panel
@@ -79,6 +80,7 @@ class Evaluation:
         return str(self.table.index[0])
 
 
+@renamed_arguments("0.2", id="id_col", time="time_col", target="target_col")
 def evaluate(
     source: Any,
     horizon: int,

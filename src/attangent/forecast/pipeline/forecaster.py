@@ -1,6 +1,7 @@
 """Series from a table to forecasts in a table: `SeriesForecaster` and `forecast_frame`."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from inspect import signature
 from typing import Any, Self
 
@@ -8,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from attangent._core.checks import check_between, check_choice, check_memory, check_names, check_size
+from attangent._core.deprecation import renamed_arguments
 from attangent._core.errors import AttangentError
 from attangent.forecast.data.calendar import period_of
 from attangent.forecast.data.covariates import Covariates, read_covariates, with_holidays
@@ -56,6 +58,9 @@ class SeriesForecaster:
         ['unique_id', 'ds', 'attangent', 'attangent-lo-80', 'attangent-hi-80']
     """
 
+    @renamed_arguments(
+        "0.2", model="models", id="id_col", time="time_col", target="target_col", jobs="n_jobs"
+    )
     def __init__(
         self,
         models: str | Sequence[str] = "auto",
@@ -300,11 +305,7 @@ class SeriesForecaster:
 
     def _as_given(self, frame: pd.DataFrame) -> Any:
         """Return a polars frame if the series came from one."""
-        if not self.polars_:
-            return frame
-        import polars
-
-        return polars.from_pandas(frame)
+        return import_module("polars").from_pandas(frame) if self.polars_ else frame
 
     def _value_column(self) -> str:
         return "y" if self.columns.id is None else self.columns.targets[0]
