@@ -100,9 +100,9 @@ def scored(accepted: list[bool]) -> str:
 
 
 def score(paths: list[Path]) -> Iterator[str]:
-    readings = {path.name: read(path) for path in paths}
-    for name, reading in readings.items():
-        yield f"{name}: {scored(list(reading.values()))}"
+    readings = {path: read(path) for path in paths}
+    for path, reading in readings.items():
+        yield f"{path}: {scored(list(reading.values()))}"
     first = next(iter(readings.values()))
     if any(reading.keys() != first.keys() for reading in readings.values()):
         raise SystemExit("the readings are about different claims; score those of one sample together")

@@ -34,8 +34,18 @@ def test_readings_are_scored_with_an_interval(tmp_path):
     first = reading(tmp_path / "a.csv", "yes", "yes", "no", "yes")
     second = reading(tmp_path / "b.csv", "yes", "no", "no", "yes")
     lines = list(score([first, second]))
-    assert lines[0] == "a.csv: 3 of 4: 75.0% (30.1% to 95.4%)"
+    assert lines[0] == f"{first}: 3 of 4: 75.0% (30.1% to 95.4%)"
     assert lines[2].startswith("accepted by all: 2 of 4: 50.0%")
+
+
+def test_files_of_one_name_are_two_readers(tmp_path):
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir()
+    lines = list(
+        score([reading(folders[0] / "r.csv", "yes", "no"), reading(folders[1] / "r.csv", "no", "no")])
+    )
+    assert [line.split(":")[-2].strip() for line in lines] == ["1 of 2", "0 of 2", "0 of 2"]
 
 
 def test_an_empty_answer_is_refused(tmp_path):

@@ -31,6 +31,11 @@ def words(*findings):
             bounded(0.5, differs=("made-up data",)),
             "Measured to hold: The setting differs from the paper's (made-up data); its conclusion holds.",
         ),
+        (
+            bounded(0.5, differs=("made-up data",), hypotheses=(Hypothesis("h", ">=", 2, 1),)),
+            "Seen in another setting: The setting differs from the paper's (made-up data); its conclusion "
+            "holds.",
+        ),
         (bounded(1e-8), "Open: “error” holds by 8 decades: it cannot fail at this size."),
         (Finding((), crash="ValueError: no"), "Crashed: The check raised an error: ValueError: no"),
         (

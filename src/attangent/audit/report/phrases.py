@@ -50,7 +50,15 @@ def headline(result: Result) -> str:
         return f"{'Seen' if seen else 'Not seen'} in a smaller setting"
     if verdict is Verdict.NOT_REPRODUCED:
         return f"Not reproduced {'in another setting' if finding.differs else 'outside its hypotheses'}"
-    return "Measured to hold" if verdict is Verdict.MEASURED else verdict.value.capitalize()
+    if verdict is Verdict.MEASURED:
+        return "Seen in another setting" if _is_elsewhere(finding) else "Measured to hold"
+    return verdict.value.capitalize()
+
+
+def _is_elsewhere(finding: Finding) -> bool:
+    """Whether the setting differs from the paper's and meets none of the hypotheses."""
+    hypotheses = finding.hypotheses
+    return bool(finding.differs and hypotheses) and not any(hypothesis.met for hypothesis in hypotheses)
 
 
 def _where_violated(result: Result) -> str:

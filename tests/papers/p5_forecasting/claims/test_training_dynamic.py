@@ -34,6 +34,13 @@ def test_the_other_sign_would_be_believed_and_breaks_the_repair(monkeypatch):
     assert check("P5/lemma-g.1-repaired").verdict is Verdict.VIOLATED
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_printed_leading_term_is_positive_on_the_windows_of_the_proof(seed):
+    settings = registry.get("P5/lemma-g.1").quick
+    assert training_dynamic._progress_on_two_windows(settings | {"m": 16}, seed) < 0
+    assert check("P5/lemma-g.1", seed).judgements["G.2"].verdict is Verdict.VIOLATED
+
+
 def test_a_loss_that_grows_breaks_part_2():
     assert check("P5/lemma-h.2", rate=60.0, steps=30).judgements["Part 2"].verdict is Verdict.VIOLATED
 

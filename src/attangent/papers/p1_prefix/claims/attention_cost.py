@@ -179,7 +179,7 @@ def ntk_parameters(d: int) -> int:
     ),
     failure=Failure(
         "P1/section-4.3-cost",
-        "used nowhere: a caption; Algorithm 1's own count is right",
+        "the cost comparison of Section 5 overstates the run time; no theorem uses it",
         "every m",
     ),
     quick={"d": 32, "token_lengths": [32, 64, 128, 256], "lengths": [2**i for i in range(17)], "close": 2.0},

@@ -92,7 +92,7 @@ def _kept(name: str, measured: float, part: str = "") -> Conclusion:
         "P1/lemma-d.3",
         "used nowhere",
         "one coin with p = 1/10",
-        root="textbook tail bounds quoted with a wrong factor, sign or range",
+        root="textbook tail bounds quoted with a wrong factor or range",
     ),
     proof=tails.chernoff,
     quick={"coin": 0.1, "n": 400, "mu": 20.0, "upper": [0.1, 0.5, 1.0], "half": 1.0, "third": 3.0},
@@ -172,9 +172,10 @@ def khintchine(settings: Settings, seed: int) -> Finding:
         "paper uses it nowhere."
     ),
     failure=Failure(
-        "P1/lemma-d.3",
+        "P1/lemma-d.8",
         "used nowhere",
         "k = 2, t = 4",
+        root="a lower tail is printed with the sign of the upper tail",
     ),
     proof=tails.chi_square,
     quick={"degrees": [1, 2, 4, 16], "places": [0.5, 1.0, 4.0, 9.0]},
@@ -208,9 +209,10 @@ def chi_square(settings: Settings, seed: int) -> Finding:
     nature="quotation",
     plain="A two-sided sub-exponential tail quoted without the factor 2. The paper uses it nowhere.",
     failure=Failure(
-        "P1/lemma-d.3",
+        "P1/lemma-d.9",
         "used nowhere",
         "one sign, t = 1",
+        root="the factor 2 of two tails is left out",
     ),
     proof=tails.one_sub_exponential_sign,
     quick={"n": 1, "alpha": 1.0, "places": [1.0]},
@@ -228,8 +230,8 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
         hypotheses=(),
         conclusions=(_kept("one sign", worst(signs_tail(settings.n, 0.5, 1.0), settings.places)),),
         numbers={"largest E e^(lX) / e^(l^2/2), sigma = 1": moment},
-        remark="A random sign is in SE(1, alpha) for every alpha. The two-sided bound needs a factor 2, and "
-        "the condition must be on X - mu.",
+        remark="A random sign is in SE(1, alpha) for every alpha. The two-sided bound needs a factor 2. The "
+        "printed condition forces mu = 0; for other means it must be on X - mu.",
     )
 
 

@@ -55,3 +55,31 @@ def explicit_length() -> Proof:
             ),
         )
     )
+
+
+def weights_stay() -> Proof:
+    """Lemma I.3 follows from its condition on the loss and Eq. (22), with twice the printed sum."""
+    import sympy
+
+    x, m, eta, lam = sympy.symbols("x m eta lambda", positive=True)
+    return Proof(
+        (
+            Step(
+                "The condition says that |F - Y|^2 falls by 1 - x per step with x = m eta lambda/2, "
+                "so that |F - Y| falls by its root.",
+                r"\sqrt{1-x}\le 1-\tfrac x2,\quad (1-\tfrac x2)^2-(1-x)=\tfrac{x^2}{4}\ge 0",
+                is_zero((1 - x / 2) ** 2 - (1 - x) - x**2 / 4),
+            ),
+            Step(
+                "The residuals sum to at most 2/x times the first, twice what the proof prints.",
+                r"\eta\sum_t\frac{|F(t)-Y|}{|F(0)-Y|}\le\frac{2\eta}{x}=\frac{4}{m\lambda}",
+                is_zero((2 * eta / x).subs(x, m * eta * lam / 2) - 4 / (m * lam)),
+            ),
+            Step(
+                "By Eq. (22) w_r moves by at most sqrt(nd) e^(11B) times that, which D covers for "
+                "every B >= 1.",
+                r"4e^{11B}\le 2e^{20B}\iff \log 2\le 9B",
+                bool(sympy.log(2) < 9),
+            ),
+        )
+    )

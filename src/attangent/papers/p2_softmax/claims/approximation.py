@@ -152,7 +152,7 @@ def approximation(settings: Settings, seed: int) -> Finding:
     title="Label mismatch",
     quote="""1/T int_0^T E|F_ntk(gamma(tau), (t, x(t))) - F~_ntk(gamma(tau), (t, x(t)))|_2^2 dt <= d A(R_H) +
         C_0 (sqrt(d A(R_H) Gamma_delta) + Gamma_delta)""",
-    nature="lemma",
+    nature="quotation",
     plain=(
         "The label mismatch falls with the error of F_H as printed; the printed right side itself is "
         "too large to test."

@@ -26,7 +26,7 @@ _SIZES = {"n": 8, "d": 4, "d_out": 4, "m": 1024, "sigma": 0.5, "rate": 0.5, "ste
     place="Appendix F, Eq. (24) and (25)",
     title="The update of the kernel predictor is the gradient of its loss",
     quote="the Eq. (25) is according to gamma(tau+1) = gamma(tau) - eta grad_gamma L_ntk(gamma(tau))",
-    nature="misprint",
+    nature="remark",
     plain=(
         "The printed update is called the gradient of the kernel loss. It is descent in function "
         "space, which is what the proof needs; only the word is wrong."
@@ -102,14 +102,14 @@ def _descend(mH: Tensor, y: Tensor, rate: float, steps: int, *, derived: bool) -
     place="Appendix F.1, proof of Theorem F.2",
     title="The feature map printed for the kernel",
     quote="phi(x)_l = 1/sqrt(m) x sum_r <v_l,r, S(0)> m S_r(0) ... K*_te = phi(x_te)' phi(X)",
-    nature="misprint",
+    nature="proof step",
     plain=(
         "The printed feature map sums over the neurons and is zero; it should be concatenated. The "
-        "kernel and the proof are not affected."
+        "proof uses it in F_ntk2 and (26) and stands with the concatenation."
     ),
     failure=Failure(
         "P2/appendix-f-features",
-        "used nowhere: the proof uses the kernel",
+        "the proof of Theorem F.2 stands with concatenated features",
         "two neurons",
         root="a sum is printed for a concatenation",
     ),
@@ -185,7 +185,7 @@ _REPAIR = {"n": 8, "d": 4, "d_out": 4, "sigma": 0.5, "rate": 0.5, "steps": 300}
     title="The update is descent in function space",
     derivation="""m H* (gamma - eta (m H* gamma - y)) - y = (I - eta m H*)(m H* gamma - y). The gradient in
         gamma is m H*(m H* gamma - y) and multiplies the residual by I - eta (m H*)^2.""",
-    nature="misprint",
+    nature="remark",
     plain="The printed update is gradient descent in the space of the kernel.",
     sharp="sharp: an identity",
     quick={**_REPAIR, "tolerance": 0.02},
@@ -232,7 +232,7 @@ def function_space(settings: Settings, seed: int) -> Finding:
     title="The features of the neurons, concatenated",
     derivation="""The inner product of the concatenation is the sum over r of the products, which is
         Definition 3.6; the printed sum over r inside phi is m(<a_l, S> - <a_l, S>) = 0.""",
-    nature="misprint",
+    nature="proof step",
     plain="Concatenated features give the kernel.",
     sharp="sharp: an identity",
     quick={"n": 8, "d": 4, "d_out": 3, "sigma": 1.0},

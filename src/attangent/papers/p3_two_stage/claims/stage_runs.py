@@ -63,9 +63,9 @@ COUNTED = {**STAGES, "required_share": 0.8, "learned": 0.35, "unlearned": 0.62}
 
 @claim(
     "P3/two-stages",
-    nature="experiment",
-    plain="Easy first, hard second: shown in a variant with an output bias and weak decay, not under "
-    "the paper's assumptions.",
+    nature="remark",
+    plain="Easy first, hard second is seen in a variant with an output bias and weak decay. It is not tested "
+    "under the paper's assumptions, of which none is met.",
     erratum=WITHDRAWN,
     place="Section 4, Figure 4: the summary of Theorems 1 to 4",
     title="The two stages in a setting that shows them",
@@ -88,6 +88,7 @@ def two_stages_counted(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=_assumed(settings),
         conclusions=(*_mean_lines(course, ends), *_counted_lines(settings, ends)),
+        differs=("a model with an output bias, weaker decay and r / u = 1/2",),
         numbers={
             **spread("K1 at t_1", ends.K1[0]),
             **spread("K2 at t_1", ends.K2[0]),

@@ -103,7 +103,8 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
 @claim(
     "P4/figure-5",
     nature="experiment",
-    plain="How the number of heads changes a deep transformer is open at this size.",
+    plain="With the same work, 4 heads end at a lower loss than 32 in a much smaller "
+    "transformer after few steps. The paper's size was not run.",
     place="Section 4, Figure 5",
     title="The number of heads in four layers at a fixed amount of work",
     quote="the losses converge faster with smaller H (here the final training loss is the smallest when H = "
@@ -121,7 +122,6 @@ def heads_at_fixed_work(settings: Settings, seed: int) -> Finding:
     logs = torch.tensor([math.log10(few / many) for few, many in pairs], dtype=torch.float64)
     mean = logs.mean().item()
     error = (logs.std() / math.sqrt(len(logs))).item()
-    decided = abs(mean) > TWO_SIDED * error
     work = _steps_for_the_same_work(settings, settings.many) / settings.steps
     return Finding(
         conclusions=(
@@ -130,8 +130,9 @@ def heads_at_fixed_work(settings: Settings, seed: int) -> Finding:
                 f"log10 of loss with {settings.few} heads / with {settings.many}, mean of {len(pairs)} pairs",
                 "<=",
                 0.0,
-                mean if decided else math.nan,
+                mean,
                 log10=True,
+                interval=(mean - TWO_SIDED * error, mean + TWO_SIDED * error),
             ),
         ),
         smaller=_stand_in(settings),
@@ -140,9 +141,9 @@ def heads_at_fixed_work(settings: Settings, seed: int) -> Finding:
             "standard error": error,
             f"pairs in which {settings.few} heads end lower": float((logs < 0).sum()),
         },
-        remark="Pairs share their dictionary, prompts and test prompts. Undecided if the mean is within "
-        f"{TWO_SIDED} standard errors of 0. Time is counted in operations, so that the finding does not "
-        "depend on the machine.",
+        remark="Pairs share their dictionary, prompts and test prompts. The interval is the mean and "
+        f"{TWO_SIDED} standard errors either side. Time is counted in operations, so that the finding does "
+        "not depend on the machine.",
     )
 
 

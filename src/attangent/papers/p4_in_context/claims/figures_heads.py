@@ -18,7 +18,8 @@ from attangent.papers.p4_in_context.one_layer.training import TrainingRun
 @claim(
     "P4/figure-4",
     nature="experiment",
-    plain="Few heads descend more slowly; divergence with far too many heads does not show.",
+    plain="Few heads descend more slowly but do not stop; divergence with far too many heads does not show "
+    "within 100 steps.",
     place="Section 4, Figure 4",
     title="The number of heads in one layer",
     quote="setting H too large (H = 400) leads to instability and divergence of the loss. ... when H < N = "

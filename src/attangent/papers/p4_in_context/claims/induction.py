@@ -21,7 +21,7 @@ HEADS = [8, 16, 32, 64, 128, 256, 512, 1024]
 @claim(
     "P4/equation-43",
     nature="proof step",
-    plain="The three inductions of Theorem 1 hold along training.",
+    plain="(43a), (43b) and the inequality (49) behind (43c) hold along training.",
     place="Appendix B, Equations (43a), (43b) and (49)",
     title="The induction of Theorem 1",
     quote="We shall prove (43a), (43b) and (43c) by induction.",

@@ -187,29 +187,42 @@ def lemma_5() -> Proof:
     )
 
 
-def equation_59() -> Proof:
-    """The brace of (58) is squared, its factor is not."""
+def lemma_10() -> Proof:
+    """With gamma = alpha = t the curvature grows like t^4, the printed constant like t^(7/2)."""
     import sympy as sp
 
-    g, f, Z, K, brace = sp.symbols("gamma f Z K b", positive=True)
-    factor = 2 * g * f * Z / K
-    right = (factor * brace) ** 2
-    printed = 8 * g * f * Z / K * brace**2 / 4
+    q, w, e, tau, t = sp.symbols("q w e tau t", positive=True)  # w = gamma alpha; e: |z_1 - z_2|^2
+    part = 1 / (1 + sp.exp(-2 * q))  # attention on the first token; the second derivative vanishes at 0
+    slope = sp.diff(part, q).subs(q, 0)
+    bend = sp.diff(part, q, 2).subs(q, 0)
+    K, H, Z, A, f, N = sp.symbols("K H Z A f N", positive=True)
+    smooth = 2 * ((2 * Z**2 * t * (2 * H * t**2 + A)) ** 2 / K + t**4 * H**2 * Z**4 / K**2)
+    printed = smooth + 8 * t * f * Z * 4 * K * t**2 * ((H * t**2) ** 2 + 4 * N * (H * t**2 + A) ** 2)
+    curvature = 2 * (w * slope) ** 2 * (e + 2 * tau) / K
     return Proof(
         (
             Step(
-                "The square of (58) has the square of its factor.",
-                r"\Big(\tfrac{2\gamma\bar f\|\bar Z\|}{K}\{\cdot\}\Big)^2=\tfrac{4\gamma^2\bar f^2\|\bar "
-                r"Z\|^2}{K^2}"
-                r"\{\cdot\}^2",
-                sp.expand(right - 4 * g**2 * f**2 * Z**2 / K**2 * brace**2) == 0,
+                "Take one head, N = 2, tokens (1, 0), (-1, 0), (0, 1), all alpha_k = alpha and Q = q "
+                "E_11. The "
+                "first two tokens have the logits (q, -q) and (-q, q), the third has equal ones. At q "
+                "= 0 the attention changes by",
+                r"s'(0)=\pm\tfrac12(1,-1),\quad s''(0)=0",
+                slope == sp.Rational(1, 2) and bend == 0,
             ),
             Step(
-                "(59) keeps the first power. The right term exceeds every multiple of the printed one as "
-                "gamma grows "
-                "at fixed alpha.",
-                r"\frac{\text{right}}{\text{printed}}\propto\gamma\to\infty",
-                sp.limit(right / printed, g, sp.oo) == sp.oo,
+                "l is (1/2K) sum_k |Zbar(gamma alpha s_k - a_k)|^2 up to a constant, with Zbar^2 = "
+                "Z'Z + m tau I (tau for m tau below). Its second derivative in q at 0 is",
+                r"\frac{\gamma^2\alpha^2}{K}\,2\cdot\tfrac14(1,-1)\bar Z^2(1,-1)^\top"
+                r"=\frac{\gamma^2\alpha^2(|z_1-z_2|^2+2\tau)}{2K}",
+                sp.simplify(curvature - w**2 * (e + 2 * tau) / (2 * K)) == 0,
+            ),
+            Step(
+                "The Lipschitz constant is at least that. At gamma = alpha = t its square has the "
+                "degree 8 in t; "
+                "all terms of L^2 of (61) together have the degree 7, so L is too small for large t.",
+                r"\deg_t\Big(\tfrac{t^4(|z_1-z_2|^2+2\tau)}{2K}\Big)^2=8>7=\deg_t L^2",
+                sp.degree(sp.expand(curvature.subs(w, t**2) ** 2), t) == 8
+                and sp.degree(sp.expand(printed), t) == 7,
             ),
         ),
         part="any alpha and gamma",

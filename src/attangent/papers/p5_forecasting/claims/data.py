@@ -220,7 +220,7 @@ def _below(t: float, sigma: float) -> float:
     failure=Failure(
         cause="P5/fact-b.2",
         consequence="used nowhere as printed",
-        first_size="every t < .62 sigma",
+        first_size="every t < 1.0768 sigma",
         root="|x| is meant",
     ),
     proof=proofs.fact_b_2,

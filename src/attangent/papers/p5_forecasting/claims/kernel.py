@@ -29,7 +29,8 @@ _LARGER = {"m": 2048, "steps": 400}
 @claim(
     "P5/definition-f.2",
     nature="definition",
-    plain="The kernel is the Gram matrix of the gradients, positive definite for a handful of windows.",
+    plain="The kernel is the Gram matrix of the gradients. In double precision it is positive definite for a "
+    "handful of windows.",
     place="Section 5.1 and Appendix F, Definition F.2 and Assumption F.3",
     title="The kernel of the attention model, and when it is positive definite",
     quote="H* := H(0) is a positive definite (PD) matrix, i.e., its minimum eigenvalue lambda > 0",

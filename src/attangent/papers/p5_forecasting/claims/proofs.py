@@ -49,6 +49,14 @@ def fact_b_2() -> Proof:
                 r"\frac{2t}{\sqrt{2\pi}\sigma}\Big|_{t=\sigma/2}=\frac{1}{\sqrt{2\pi}}<\frac25<\frac12",
                 bool(1 / sp.sqrt(2 * sp.pi) < sp.Rational(2, 5)),
             ),
+            Step(
+                "P(x <= t) is concave for t > 0 and the bound is linear. At t = 1.07 sigma the bound still "
+                "fails, and so it does for every smaller t.",
+                r"P(x\le 1.07\sigma)>.857>.854>\frac{2\cdot1.07}{\sqrt{2\pi}}",
+                sp.diff(below, t, 2).is_negative is True
+                and bool(below.subs(t, sp.Rational(107, 100)) > sp.Rational(857, 1000))
+                and bool(2 * sp.Rational(107, 100) / sp.sqrt(2 * sp.pi) < sp.Rational(854, 1000)),
+            ),
         )
     )
 
@@ -187,8 +195,51 @@ def lemma_g_1() -> Proof:
                 r"S,x\rangle^2",
                 sp.expand(second + mean**2 - (second - mean**2) - 2 * mean**2) == 0,
             ),
+            *_positive_leading_term(),
         ),
         part="G.1",
+    )
+
+
+def _positive_leading_term() -> tuple[Step, ...]:
+    """Steps by which C_1 as printed is positive on two windows, whatever the weights: G.2 fails."""
+    import sympy as sp
+
+    p, q = sp.symbols("p q", positive=True)  # attention on the last entries 2 and 1
+    first = (1 - p) + 4 * p + ((1 - p) + 2 * p) ** 2
+    second = q + q**2
+    u = sp.symbols("u", positive=True)  # e^w: the windows have the logits 2w and w
+    V = u / (1 + u) ** 2
+    V_2 = u**2 / (1 + u**2) ** 2
+    half = sp.Rational(1, 2)
+    return (
+        Step(
+            "Lemma G.2: per neuron, C_1 is -eta/m times the product of sum_i r_i x_id (<S, x^2> + <S, x>^2) "
+            "and sum_i r_i x_id Var. Take the windows (1, 2) and (0, 1), residuals (1, -3), and attention p "
+            "= 1/(1 + e^(-2w)) and q = 1/(1 + e^(-w)) on the last entries. The first sum is",
+            r"2(2+5p+p^2)-3(q+q^2)",
+            sp.expand(2 * first - 3 * second - (2 * (2 + 5 * p + p**2) - 3 * (q + q**2))) == 0,
+        ),
+        Step(
+            "It is positive: for w <= 0, q <= 1/2 and for w >= 0, p >= 1/2, q <= 1.",
+            r"2\cdot2-3\cdot\tfrac34=\tfrac74>0,\quad 2\cdot\tfrac{19}{4}-3\cdot2=\tfrac72>0",
+            2 * 2 - 3 * (half + half**2) == sp.Rational(7, 4)
+            and 2 * first.subs(p, half) - 3 * second.subs(q, 1) == sp.Rational(7, 2),
+        ),
+        Step(
+            "The second sum is negative, since Var_1 <= Var_2. With u = e^w:",
+            r"\mathrm{Var}_1=\tfrac{u^2}{(1+u^2)^2}\le\tfrac{u}{(1+u)^2}=\mathrm{Var}_2\iff "
+            r"(1-u)^2(1+u+u^2)\ge0,\quad 2\mathrm{Var}_1-3\mathrm{Var}_2\le-\mathrm{Var}_2<0",
+            sp.simplify((V - V_2) * (1 + u) ** 2 * (1 + u**2) ** 2 / u - (1 - u) ** 2 * (1 + u + u**2)) == 0,
+        ),
+        Step(
+            "So C_1 > 0 for every number of neurons and all weights, and G.2 wants C_1 <= -eta "
+            "lambda L <= 0. "
+            "The kernel is positive definite as soon as the ratio of the variances differs between two "
+            "neurons, as at w = 0 and w = log 2.",
+            r"\frac{\mathrm{Var}_1}{\mathrm{Var}_2}=1\ \text{at}\ u=1,\quad\tfrac{18}{25}\ \text{at}\ u=2",
+            (V_2 / V).subs(u, 1) == 1 and (V_2 / V).subs(u, 2) == sp.Rational(18, 25),
+        ),
     )
 
 

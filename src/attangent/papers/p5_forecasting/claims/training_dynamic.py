@@ -17,6 +17,7 @@ from attangent.papers.p5_forecasting.claims.scalar_regression import (
     scalar_regression,
     sizes_of_data_and_weights,
 )
+from attangent.papers.p5_forecasting.theory.scalar_attention import ScalarAttention
 
 STEP = {"n": 2, "d": 8, "m": 64, "noise": 0.01, "delta": 0.05, "rates": [0.1, 0.03, 0.01, 0.003]}
 
@@ -127,11 +128,11 @@ def attention_changes_with_the_minus(settings: Settings, seed: int) -> Finding:
 @claim(
     "P5/lemma-g.1",
     nature="lemma",
-    plain="The leading term of a step inherits the sign of Equation (17); with the minus it is right. "
-    "Lemma G.2 holds as printed.",
+    plain="The leading term of a step inherits the sign of Equation (17), and with it Lemma G.2 falls as "
+    "printed: the term can be positive. With the minus both are right.",
     failure=Failure(
         cause="P5/equation-17",
-        consequence="C_1 changes to the variance; Lemmas G.2 and H.1 stand",
+        consequence="Lemma G.2 falls as printed; with the variance in C_1 it holds, and Lemma H.1 stands",
         first_size="d = 2",
     ),
     proof=proofs.lemma_g_1,
@@ -149,7 +150,7 @@ def loss_after_a_step(settings: Settings, seed: int) -> Finding:
     p = scalar_regression(settings, seed)
     steps = [WeightStep.of(p, rate) for rate in settings.rates]
     loss = (p.network.forward(p.X) - p.y).square().sum().item() / 2
-    least = max(step.term(1.0) / (-step.rate * p.lambda_min * loss) for step in steps)
+    least = min(step.term(1.0) / (-step.rate * p.lambda_min * loss) for step in steps)
     return Finding(
         hypotheses=(
             Hypothesis("lambda_min of H* above round-off", ">=", 1e-13 * p.lambda_max, p.lambda_min),
@@ -164,19 +165,37 @@ def loss_after_a_step(settings: Settings, seed: int) -> Finding:
                 part="G.1",
             ),
             Conclusion("G.2: least C_1 / (-eta lambda L)", ">=", 1.0, least, part="G.2"),
+            Conclusion(
+                "G.2: C_1 / (-eta lambda L), windows (1, 2) and (0, 1), residuals (1, -3)",
+                ">=",
+                1.0,
+                _progress_on_two_windows(settings, seed),
+                part="G.2",
+            ),
         ),
         numbers={f"(L(t+1) - L(t)) / eta at eta = {step.rate:g}": step.fall / step.rate for step in steps}
         | {"C_1 / eta": steps[0].term(1.0) / steps[0].rate},
         remark="C_1 inherits the sign of Equation (17): <S, x^2> + <S, x>^2 where the gradient has the "
         "difference. G.2 then equates it with the kernel's quadratic form, which has the difference "
-        "too.",
+        "too. With the sum the form is not even positive.",
     )
+
+
+def _progress_on_two_windows(settings: Settings, seed: int) -> float:
+    """C_1 / (-eta lambda L) on the windows of the proof, negative for every draw of the weights."""
+    network = ScalarAttention(2, settings.m, 1.0, "symmetric", seed)
+    X = torch.tensor([[1.0, 2.0], [0.0, 1.0]], dtype=torch.float64)
+    residual = torch.tensor([[1.0], [-3.0]], dtype=torch.float64)
+    H = network.kernel(X)
+    p = ScalarRegression(X, network.forward(X) - residual, network, H, torch.linalg.eigvalsh(H))
+    loss = residual.square().sum().item() / 2
+    return WeightStep.of(p, 1.0).term(1.0) / (-p.lambda_min * loss)
 
 
 @claim(
     "P5/lemma-g.1-repaired",
     nature="lemma",
-    plain="The leading term is -eta (F-y)'H(F-y).",
+    plain="The leading term is -eta (F-y)'H(F-y), which is at most -2 eta lambda_min L: Lemma G.2.",
     sharp="sharp: an identity up to eta^2",
     repairs="P5/lemma-g.1",
     place="ours",
