@@ -15,6 +15,7 @@ ROOMS = {
     "kernels": "../kernels.md",
     "icl": "../icl.md",
     "stages": "../stages.md",
+    "serving": "../serve.md",
     "data": "../data.md",
     "audit": "../audit.md",
     "papers.p1_prefix": "../papers.md",
