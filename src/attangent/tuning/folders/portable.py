@@ -97,7 +97,7 @@ def with_mean_layer(model: Any, pooling: str) -> Any:
     return result.eval()
 
 
-def _fill_mean_layer(layer: nn.Module) -> None:
+def _fill_mean_layer(layer: Any) -> None:
     """Set the weights of a layer so that its first token is the normalised mean over tokens."""
     own = layer.attention.self
     size = own.value.weight.shape[0]

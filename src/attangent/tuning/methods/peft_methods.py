@@ -221,7 +221,7 @@ def _peft_on(model: nn.Module) -> Iterator[None]:
 
     Also silence its warning that LoRA cannot be merged into quantised weights: nothing is merged here.
     """
-    kind = type(model)
+    kind: Any = type(model)
     renamed = hasattr(kind, "is_activation_checkpointing") and "is_gradient_checkpointing" not in vars(kind)
     if renamed:
         kind.is_gradient_checkpointing = property(lambda self: self.is_activation_checkpointing)
