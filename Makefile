@@ -5,9 +5,11 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_DOCS := $(VENV)/.installed-docs
+# LOCKED=1 installs the versions of requirements-lock.txt
+PINS := $(if $(LOCKED),-c requirements-lock.txt)
 BUILT_FROM := pyproject.toml hatch_build.py $(wildcard src/attangent/*/*/*/*.[ch])
 
-.PHONY: setup demo test lint docs bench chaos gpu-check clean
+.PHONY: setup demo test lint docs bench chaos gpu-check lock clean
 
 setup: $(INSTALLED_DEV)
 
@@ -15,15 +17,15 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(INSTALLED): $(BUILT_FROM) | $(BIN)/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[adapters]'
+	$(BIN)/pip install --quiet --disable-pip-version-check $(PINS) -e '.[adapters]'
 	@touch $@
 
 $(INSTALLED_DEV): $(BUILT_FROM) | $(BIN)/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check $(PINS) -e '.[dev]'
 	@touch $(INSTALLED) $@
 
 $(INSTALLED_DOCS): $(BUILT_FROM) | $(BIN)/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/pip install --quiet --disable-pip-version-check $(PINS) -e '.[docs]'
 	@touch $(INSTALLED) $@
 
 demo: $(INSTALLED)
@@ -51,6 +53,9 @@ gpu-check: $(INSTALLED_DEV)
 
 bench: $(INSTALLED_DEV)
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
+
+lock: $(INSTALLED_DEV)
+	$(BIN)/pip freeze --exclude-editable | grep -v '@' | sed 's/+cpu$$//' > requirements-lock.txt
 
 clean:
 	rm -rf $(VENV) audit-quick audit-full chaos-report site

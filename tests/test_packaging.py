@@ -79,3 +79,17 @@ def test_one_version_everywhere():
     assert f"\n## {__version__}" in (ROOT / "CHANGELOG.md").read_text()
     content = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert content["project"]["dynamic"] == ["version"]
+
+
+def test_the_lock_file_satisfies_what_is_required():
+    from packaging.requirements import Requirement
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    pins = dict(line.split("==") for line in (ROOT / "requirements-lock.txt").read_text().split())
+    locked = {name.lower().replace("_", "-"): version for name, version in pins.items()}
+    lines = [*project["dependencies"], *(line for extra in ("adapters", "dev") for line in extras[extra])]
+    for line in lines:
+        requirement = Requirement(line)
+        if requirement.name != "attangent":
+            assert requirement.specifier.contains(locked[requirement.name.lower()]), line

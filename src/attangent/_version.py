@@ -1,3 +1,3 @@
 """The one place that holds the version number."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

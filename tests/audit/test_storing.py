@@ -279,5 +279,6 @@ def test_they_are_shown():
     html, page = render(run), render_markdown(run)
     for result in run.results():
         assert f'id="{result.claim}"' in html
-        assert f"| {result.claim} | {result.origin.kind} | {result.verdict} |" in page
+        row = next(line for line in page.splitlines() if line.startswith(f"| {result.claim} |"))
+        assert f"| {result.verdict} |" in row
     assert html.count('class="plot"') == 2

@@ -178,7 +178,7 @@ def dask_client(address: str) -> Iterator[Any]:
 
     if address == "local":
         with (
-            LocalCluster(dashboard_address=None, silence_logs=logging.ERROR) as cluster,
+            LocalCluster(dashboard_address=None, silence_logs=logging.ERROR) as cluster,  # type: ignore[arg-type]
             Client(cluster) as client,
         ):
             yield client

@@ -99,7 +99,8 @@ def _export_prompt(
 
     base = base_model(folder)
     place = folder / to if out is None else out
-    request = ExportRequest(folder, to, place, name or folder.resolve().name, server, slots)
+    engine: Any = to  # one of the two engines: `export` has sent the others elsewhere
+    request = ExportRequest(folder, engine, place, name or folder.resolve().name, server, slots)
     from attangent.adapters.hub import load_causal_lm
 
     network, tokenizer = load_causal_lm(model or base)

@@ -102,7 +102,7 @@ def decide(series: Sequence[RawSeries], gaps: Gaps, period: int) -> list[Way]:
 
     A series with too few rows to tell counts missing rows as zero if another series of the table does.
     """
-    ways = [raw.way(gaps, period) for raw in series]
+    ways: list[Way] = [raw.way(gaps, period) for raw in series]
     if gaps != "auto" or "zero" not in ways:
         return ways
     return [

@@ -200,12 +200,12 @@ def _without(
     """Skip series with a note; raise `problem`, with the first id for {}, if they are half of all or more."""
     bad = pd.unique(codes)
     ids = rows.attrs["ids"]
-    if 2 * len(bad) >= rows["code"].nunique():
+    if 2 * len(bad) >= len(pd.unique(rows["code"].to_numpy())):
         raise AttangentError(problem.replace("{}", repr(ids[int(bad[0])])))
     first_rows = rows.drop_duplicates("code").set_index("code")["row"]
     names = [f"{ids[int(code)]!r} (row {first_rows[code]})" for code in bad]
     notes.append(_listed(names, f"{len(names)} series {reason} and were skipped"))
-    rest = rows[~rows["code"].isin(bad)].reset_index(drop=True)
+    rest: pd.DataFrame = rows.loc[~np.isin(rows["code"].to_numpy(), bad)].reset_index(drop=True)
     rest.attrs["ids"] = ids
     return rest
 
@@ -307,7 +307,7 @@ def _other_steps(rows: pd.DataFrame, gaps: Integers, same: Mask, step: TimeStep)
     A series with larger but different gaps is sparse, and stays.
     """
     code = rows["code"].to_numpy()[1:][same]
-    size = int(rows["code"].max()) + 1
+    size = int(rows["code"].to_numpy().max()) + 1
     count = np.bincount(code, minlength=size)
     smallest = np.full(size, np.iinfo(np.int64).max)
     largest = np.zeros(size, dtype=np.int64)
@@ -354,7 +354,7 @@ def _cut(
 def _raw_series(rows: pd.DataFrame, positions: Integers, step: TimeStep) -> list[RawSeries]:
     """Split the rows into series, each from its first to its last known value."""
     values = rows["value"].to_numpy()
-    names = rows["code"].map(dict(enumerate(rows.attrs["ids"]))).to_numpy()
+    names = np.array(rows.attrs["ids"], dtype=object)[rows["code"].to_numpy()]
     numbers = rows["row"].to_numpy()
     units = step.units(pd.Index(rows["time"]))
     later = np.round(units.max() - units).astype(np.int64)

@@ -129,4 +129,4 @@ def _inputs(values: Array, ratio: float) -> Array:
 
 
 def _ridge(x: Array, y: Array, penalty: float) -> Array:
-    return np.linalg.solve(x.T @ x + penalty * np.eye(x.shape[1]), x.T @ y)
+    return np.linalg.solve(x.T @ x + penalty * np.eye(x.shape[1]), x.T @ y).astype(np.float64)

@@ -109,7 +109,7 @@ def _read(trial: TaskSplit, files: tuple[Path, ...], labels: tuple[str, ...] | N
     return read_superglue(files, layout=trial.layout, labels=labels)
 
 
-def _encoded(name: str, model: Any, parts: Any, max_tokens: int) -> tuple[list[list[Encoded]], Collate]:
+def _encoded(name: str, model: Any, parts: Any, max_tokens: int) -> tuple[list[Any], Collate]:
     if isinstance(parts[0], TextTask):
         tokenizer = load_tokenizer(name)
         pad_with(model, tokenizer)

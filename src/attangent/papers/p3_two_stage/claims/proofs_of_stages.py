@@ -3,6 +3,9 @@
 Assumption 1 is taken at its order: tau_0 = lambda = 1/sqrt(log d), L = d^p.
 """
 
+# sympy's functions declare wider types than they return
+# pyright: reportOperatorIssue=false
+
 from typing import Any
 
 from attangent.audit.proofs import Proof, Step

@@ -4,6 +4,9 @@ Assumption 1 is taken at its order: tau_0 = lambda = 1/sqrt(log d) and L = d^p. 
 is the mean of y <w*, x> over a P token x with label y.
 """
 
+# sympy's functions declare wider types than they return
+# pyright: reportOperatorIssue=false, reportArgumentType=false, reportIndexIssue=false
+
 from itertools import product
 from typing import Any
 

@@ -1,5 +1,8 @@
 """Exact proofs for P4: what is misprinted, which remarks fail, and why two statements hold."""
 
+# sympy's functions declare wider types than they return
+# pyright: reportArgumentType=false
+
 from attangent.audit.proofs import Proof, Step
 
 
