@@ -55,7 +55,7 @@ bench: $(INSTALLED_DEV)
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
 
 lock: $(INSTALLED_DEV)
-	$(BIN)/pip freeze --exclude-editable | grep -v '@' | sed 's/+cpu$$//' > requirements-lock.txt
+	$(BIN)/pip list --format=freeze --exclude-editable | grep -v '^pip==' | sed 's/+cpu$$//' > requirements-lock.txt
 
 clean:
 	rm -rf $(VENV) audit-quick audit-full chaos-report site
