@@ -28,7 +28,7 @@ def test_forecast_runs_on_its_sample_and_names_the_next_command(tmp_path):
 
 def test_json_is_one_document(tmp_path):
     done = run("forecast", "--out", tmp_path, "--json")
-    json.loads(done.stdout)
+    assert isinstance(json.loads(done.stdout), dict | list)
 
 
 def test_tune_reads_the_sample_with_the_model_that_is_named(tmp_path):
