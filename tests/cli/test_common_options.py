@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import warnings
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 
 from attangent import AttangentError
 from attangent.cli import common_options as grammar
-from attangent.cli.commands import TERMINATED, app
+from attangent.cli.commands import EXAMPLES, TERMINATED, app
 from attangent.cli.compression import GOAL_NOT_MET
 
 RUNNER = CliRunner()
@@ -49,6 +50,26 @@ def test_every_command_speaks_the_grammar(name):
     assert {option.rich_help_panel for option in shared if not option.required} == {grammar.PANEL}
     assert {option.rich_help_panel for option in shared if option.required} <= {None}
     assert all(option.help for option in found.values() if not option.hidden)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_example_of_a_command_parses(name):
+    program, called, *words = shlex.split(EXAMPLES[name])
+    assert (program, called) == ("attangent", name)
+    commands()[name].make_context(name, words)
+
+
+@pytest.mark.parametrize("name", commands())
+def test_help_fits_a_screen_and_shows_no_python_types(name):
+    shown = RUNNER.invoke(app, [*name.split(), "--help"], env={"COLUMNS": "100"}).output
+    assert len(shown.splitlines()) <= 60
+    assert "<" not in shown
+    assert EXAMPLES.get(name, "") in " ".join(shown.split())
+
+
+def test_help_lists_the_choices_of_options_and_arguments():
+    assert "zero, interpolate" in RUNNER.invoke(app, ["forecast", "--help"], env={"COLUMNS": "200"}).output
+    assert "compress, tune, forecast" in RUNNER.invoke(app, ["demo", "--help"], env={"COLUMNS": "200"}).output
 
 
 def test_old_flags_still_work_and_are_not_shown():

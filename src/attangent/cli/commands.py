@@ -16,7 +16,7 @@ from attangent._core.errors import AttangentError, describe_os_error
 from attangent._core.files import is_failed_write
 from attangent.cli import data
 from attangent.cli.auditing import audit, new_claims, report
-from attangent.cli.common_options import spoken
+from attangent.cli.common_options import ShortHelpCommand, ShortHelpGroup, spoken
 from attangent.cli.compression import chat, compress, generate
 from attangent.cli.demo import demo
 from attangent.cli.doctor import doctor, extra_with
@@ -34,7 +34,8 @@ _SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(s
 
 app = typer.Typer(
     name="attangent",
-    help="Softmax attention seen through its tangent kernel.",
+    cls=ShortHelpGroup,
+    help="Compress prompts, tune models, forecast series, and audit attention theory.",
     epilog="Run attangent COMMAND --help for the options of a command; docs/cli.md lists exit codes.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -139,27 +140,48 @@ def _version(shown: bool) -> None:
 def options(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True, metavar=""),
+        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Softmax attention seen through its tangent kernel: compress, tune, forecast, audit."""
+    """Compress prompts, tune models, forecast series, and audit attention theory."""
 
+
+EXAMPLES = {
+    "audit": "attangent audit 'P2/lemma-*' --seeds 5",
+    "report": "attangent report audit-quick --out report.html",
+    "new-claims": "attangent new-claims MyPaper",
+    "tune": "attangent tune --model sentence-transformers/all-MiniLM-L6-v2 --train messages.csv --out run",
+    "predict": "attangent predict --adapter run new.csv --out answers.csv",
+    "compress": "attangent compress --model MODEL --prompt handbook.txt --out handbook",
+    "generate": "attangent generate --model MODEL --adapter handbook 'Who signs the lease?'",
+    "chat": "attangent chat --model MODEL --adapter handbook",
+    "serve": "attangent serve --model MODEL --prefix handbook=handbook",
+    "export": "attangent export handbook --to llama.cpp --out slot",
+    "forecast": "attangent forecast sales.csv --id shop --date day --target sold --horizon 14",
+    "evaluate": "attangent evaluate sales.csv --id shop --date day --target sold --horizon 14",
+    "stages": "attangent stages metrics.csv --plot stages.png",
+    "spectrum": "attangent spectrum MODEL --plot spectra.png",
+    "demo": "attangent demo forecast",
+}
+"""One command line per command, shown at the end of its help."""
 
 _WITH_THREADS = (tune, predict, compress, generate, chat, serve, export, evaluate, spectrum)
 _WITH_ANSWERS = (generate, stages, spectrum)
 
 for panel, commands in {
-    "Audit papers": (audit, report, new_claims),
-    "Tune a model": (tune, predict),
     "Compress a prompt": (compress, generate, chat, serve, export),
+    "Tune a model": (tune, predict),
     "Forecast": (forecast, evaluate),
+    "Audit papers": (audit, report, new_claims),
     "Inspect": (stages, spectrum, doctor, demo),
 }.items():
     for command in commands:
         wrapped = spoken(command, threads=command in _WITH_THREADS, answers=command in _WITH_ANSWERS)
-        app.command(rich_help_panel=panel)(wrapped)
+        name = command.__name__.replace("_", "-")
+        example = f"Example: {EXAMPLES[name]}" if name in EXAMPLES else None
+        app.command(name, cls=ShortHelpCommand, rich_help_panel=panel, epilog=example)(wrapped)
 
-data_app = typer.Typer(no_args_is_help=True, help="List, add and download data sets.")
+data_app = typer.Typer(cls=ShortHelpGroup, no_args_is_help=True, help="List, add and download data sets.")
 app.add_typer(data_app, name="data", rich_help_panel="Inspect")
 for name, command in {"list": data.list_, "add": data.add, "get": data.get}.items():
-    data_app.command(name)(spoken(command))
+    data_app.command(name, cls=ShortHelpCommand)(spoken(command))

@@ -10,9 +10,12 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.models import OptionInfo
 
 from attangent._core.checks import check_size
 from attangent._core.errors import AttangentError
@@ -34,6 +37,8 @@ Answers = Annotated[Path | None, typer.Option(help="Write the output to this fil
 _SILENT = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 _WRITTEN = ("out", "plot", "report", "figures")
 _MODELS = ("model", "adapter", "beside")
+
+_METAVARS = {int: "N", float: "X", Path: "PATH", str: "TEXT"}
 
 ALIASES: dict[str, dict[str, str]] = {"audit": {"first_seed": "seed"}}
 """New names of earlier options by command; the old ones are hidden and still work."""
@@ -95,13 +100,49 @@ def _rank(parameter: inspect.Parameter) -> tuple[bool, int]:
 
 
 def _styled(parameter: inspect.Parameter) -> inspect.Parameter:
-    """Put optional common options in their own help panel, and show switches without a type."""
-    (kind, *_), info = parameter.annotation.__args__, copy.copy(parameter.annotation.__metadata__[0])
+    """Put optional common options in their own help panel, and show types in one short word."""
+    kind = parameter.annotation.__args__[0]
+    info = copy.copy(parameter.annotation.__metadata__[0])
     if parameter.name in COMMON and not _is_required(parameter):
         info.rich_help_panel = PANEL
-    if kind is bool:
-        info.metavar = ""
+    inner = next(each for each in _members(kind) if each is not type(None))
+    info.help = _with_choices(info.help or "", get_args(inner))
+    if isinstance(info, OptionInfo):
+        info.metavar = _METAVARS.get(inner, "NAME")
     return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info])
+
+
+def _with_choices(text: str, choices: tuple[str, ...]) -> str:
+    missing = [choice for choice in choices if choice not in text]
+    return f"{text} One of {', '.join(choices)}." if len(choices) > 1 and missing else text
+
+
+def _members(kind: Any) -> tuple[Any, ...]:
+    """Return the types inside `X | None` or `list[X]`, or the type itself."""
+    if get_origin(kind) in (list, UnionType, Union):
+        return tuple(inner for each in get_args(kind) for inner in _members(each))
+    return (kind,)
+
+
+class _ShortHelp:
+    """A typer command whose help shows no types of switches and arguments."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters = super().get_params(ctx)  # pyright: ignore[reportAttributeAccessIssue]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+            if parameter.param_type_name == "argument":
+                parameter.display_type_rich = lambda ctx: None
+        return parameters
+
+
+class ShortHelpCommand(_ShortHelp, TyperCommand):
+    pass
+
+
+class ShortHelpGroup(_ShortHelp, TyperGroup):
+    pass
 
 
 def _check_overwriting(values: dict[str, Any]) -> None:

@@ -33,10 +33,7 @@ def demo(
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a job on a small sample and print the command for your own data.
-
-    Example: attangent demo forecast
-    """
+    """Run a job on a small sample and print the command for your own data."""
     from attangent.cli.commands import app
 
     if job == "forecast" and model is not None:
