@@ -138,11 +138,11 @@ class _ShortHelp:
 
 
 class ShortHelpCommand(_ShortHelp, TyperCommand):
-    pass
+    """A command with short help."""
 
 
 class ShortHelpGroup(_ShortHelp, TyperGroup):
-    pass
+    """A group of commands with short help."""
 
 
 def _check_overwriting(values: dict[str, Any]) -> None:
