@@ -9,7 +9,7 @@ INSTALLED_DOCS := $(VENV)/.installed-docs
 PINS := $(if $(LOCKED),-c requirements-lock.txt)
 BUILT_FROM := pyproject.toml hatch_build.py $(wildcard src/attangent/*/*/*/*.[ch])
 
-.PHONY: setup demo test lint docs bench chaos gpu-check lock clean
+.PHONY: setup demo test lint docs bench chaos gpu-check lock wheels clean
 
 setup: $(INSTALLED_DEV)
 
@@ -56,6 +56,9 @@ bench: $(INSTALLED_DEV)
 
 lock: $(INSTALLED_DEV)
 	$(BIN)/pip list --format=freeze --exclude-editable | grep -v '^pip==' | sed 's/+cpu$$//' > requirements-lock.txt
+
+wheels: $(INSTALLED_DEV)
+	PYTHON=$(BIN)/python scripts/build-wheels dist
 
 clean:
 	rm -rf $(VENV) audit-quick audit-full chaos-report site

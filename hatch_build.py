@@ -18,6 +18,8 @@ FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", 
 FLAGS += ["-Wno-psabi"]
 FMA = ["-mavx2", "-mfma"]
 WIDE = [*FMA, "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512"]
+PLATFORM = os.environ.get("ATTANGENT_PLATFORM")
+"""Platform of the wheel if it is another than this machine's, such as manylinux_2_28_aarch64; CC must fit."""
 
 
 class Piece(NamedTuple):
@@ -40,7 +42,7 @@ class CompileLibraries(BuildHookInterface):
                 continue
             build_data["artifacts"].append(name)
             build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{next(sys_tags()).platform}"
+            build_data["tag"] = f"py3-none-{PLATFORM or next(sys_tags()).platform}"
 
 
 def libraries(root: Path) -> dict[str, list[Piece]]:
@@ -49,7 +51,7 @@ def libraries(root: Path) -> dict[str, list[Piece]]:
     rows = root / folder / "rows.c"
     choose = root / folder / "choose.c"
     pieces = [Piece(rows), Piece(choose)]
-    if platform.machine().lower() in ("x86_64", "amd64"):
+    if (PLATFORM or platform.machine().lower()).endswith(("x86_64", "amd64")):
         pieces = [
             Piece(rows),
             Piece(rows, [*FMA, "-DLANES=8", "-DAT_ONCE=4", "-DKIND(name)=name##_fma"]),

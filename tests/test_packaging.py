@@ -1,6 +1,8 @@
 """The wheel and the source archive hold what they must, and little else."""
 
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import pytest
 from attangent import __version__
 
 ROOT = Path(__file__).parents[1]
+CPU = "src/attangent/attention/backends/cpu"
 NEEDED = {
     "attangent/py.typed",
     "attangent/_core/attangent.mplstyle",
@@ -71,6 +74,31 @@ def test_the_source_archive_can_be_built_from(built):
         names = {name.split("/", 1)[1] for name in packed.getnames() if "/" in name}
     assert {"pyproject.toml", "hatch_build.py", "README.md", "LICENSE"} <= names
     assert {f"src/{name}" for name in NEEDED} <= names
+
+
+ELF = {"x86_64": 62, "aarch64": 183}
+
+
+@pytest.mark.parametrize("machine", ELF)
+def test_a_wheel_for_another_processor_holds_its_code(machine, tmp_path):
+    compiler = "cc" if machine == platform.machine() else f"{machine}-linux-gnu-gcc"
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not installed")
+    shutil.copytree(ROOT / "src/attangent/attention/backends/cpu", tmp_path / CPU, dirs_exist_ok=True)
+    script = (
+        "import runpy; from pathlib import Path; build = runpy.run_path({!r}, run_name='build')\n"
+        "for name, pieces in build['libraries'](Path('.')).items():\n"
+        "    assert not build['compile_library'](pieces, Path(name))\n"
+    )
+    environment = {**os.environ, "CC": compiler, "ATTANGENT_PLATFORM": f"manylinux_2_28_{machine}"}
+    command = [sys.executable, "-c", script.format(str(ROOT / "hatch_build.py"))]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True)
+    for name in ("attention.lib", "decoding.lib"):
+        code = (tmp_path / CPU / name).read_bytes()
+        assert code[:4] == b"\x7fELF"
+        assert int.from_bytes(code[18:20], "little") == ELF[machine]
+        needed = [tuple(map(int, version.split(b"."))) for version in re.findall(rb"GLIBC_([\d.]+)", code)]
+        assert max(needed) <= (2, 28)  # what the wheel's name promises
 
 
 def test_one_version_everywhere():
