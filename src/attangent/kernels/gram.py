@@ -37,7 +37,7 @@ _WORK_FOR_SYRK = 2**25
 _WORK_FOR_PAIRS = 2**27
 """Multiplications below which the bookkeeping of the cleverer algorithms costs more than it saves."""
 _WORK_FOR_PROCESSES = 2**35
-"""Multiplications that take a core longer than starting workers that import torch: see docs/scale.md."""
+"""Multiplications that take a core longer than starting workers that import torch."""
 _PAIRS_FROM = {True: 6, False: 8}
 """Number of outputs from which `pairs` is fastest, for symmetric and for test-train kernels."""
 
