@@ -57,9 +57,13 @@ def audit(
         new_claims(ids[1], out, json_, quiet)
         return
     if list_:
+        _check_alone("--list", profile=profile if profile != "quick" else None, seeds=seeds, seed=seed)
+        _check_alone("--list", jobs=jobs, dask=dask, out=out, force=force or None)
         _print_claims(ids or [], paper, json_)
         _name_left_out()
         return
+    if dask is not None:
+        _check_alone("--dask", jobs=jobs)
     from joblib import cpu_count
 
     from attangent.audit.running.runner import AuditRequest, run_in_folder
@@ -84,6 +88,13 @@ def audit(
     _show(run, everything, json_, quiet)
     if run.failures:
         raise typer.Exit(1)
+
+
+def _check_alone(flag: str, **others: object) -> None:
+    """Check that options which `flag` would ignore are not set."""
+    for name, value in others.items():
+        if value is not None:
+            raise AttangentError(f"--{name} has no effect with {flag}; leave one of them out")
 
 
 def report(

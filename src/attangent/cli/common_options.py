@@ -37,6 +37,7 @@ Answers = Annotated[Path | None, typer.Option(help="Write the output to this fil
 _SILENT = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 _WRITTEN = ("out", "plot", "report", "figures")
 _MODELS = ("model", "adapter", "beside")
+_MODEL_FILES = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt", ".gguf")
 
 _METAVARS = {int: "N", float: "X", Path: "PATH", str: "TEXT"}
 
@@ -146,18 +147,41 @@ class ShortHelpGroup(_ShortHelp, TyperGroup):
 
 
 def _check_overwriting(values: dict[str, Any]) -> None:
-    """Check that no output path is also an input."""
+    """Check that no output path is also an input, a file of the model, or another output."""
     written = {name: path for name in _WRITTEN if isinstance(path := values.get(name), Path)}
+    _check_distinct(written)
     for name, value in values.items():
         for source in value if isinstance(value, list) else [value]:
             if name in _WRITTEN or not _is_input(name, source):
                 continue
             for flag, path in written.items():
-                if path.exists() and path.samefile(source):
+                if path.exists() and (path.samefile(source) or _is_in_model(path, Path(source))):
                     raise AttangentError(
                         f"--{flag} is {path}, which is also an input and would be overwritten: "
                         "choose another path"
                     )
+
+
+def _check_distinct(written: dict[str, Path]) -> None:
+    """Check that two options do not write to one path."""
+    options: dict[Path, str] = {}
+    for name, path in written.items():
+        other = options.setdefault(path.resolve(), name)
+        if other != name:
+            raise AttangentError(f"--{other} and --{name} both write to {path}: choose two paths")
+
+
+def _is_in_model(path: Path, folder: Path) -> bool:
+    """Return whether a path is a file that a model in `folder` may consist of."""
+    inside = folder.is_dir() and path.resolve().is_relative_to(folder.resolve())
+    return inside and path.is_file() and path.suffix.lower() in _MODEL_FILES
+
+
+def check_table(path: Path, *endings: str) -> None:
+    """Check that a table can be written to a path, whose ending names its format."""
+    if not any(path.name.lower().endswith(ending) for ending in endings):
+        raise AttangentError(f"cannot write {path}: expected a name ending in {' or '.join(endings)}")
+    check_file(path)
 
 
 def _is_input(name: str, value: Any) -> bool:

@@ -12,6 +12,7 @@ from attangent._core.checks import check_not_negative, check_size, has_words
 from attangent._core.errors import AttangentError
 from attangent._core.progress import Bars
 from attangent.cli.common_options import AsJson, Quiet, Seed
+from attangent.cli.tuning import check_base
 
 if TYPE_CHECKING:
     from attangent.compression import ChatSession, Report
@@ -85,7 +86,11 @@ def compress(
     answers. If a bound is reached first, it writes the best result and exits with code 3. The same command
     resumes an interrupted run.
     """
+    if seconds is not None and keep == 0:
+        raise AttangentError("--seconds limits the search for a size, and --keep 0 does not search")
     content = _read_prompt(prompt)
+    if plain and not isinstance(content, str):
+        raise AttangentError(f"--plain is for text files, and {prompt} is a chat; leave it out")
     questions = _questions(ask)
     texts = None if calibration is None else _lines(calibration)
     _check_out(out)
@@ -205,7 +210,9 @@ def _load_either(adapter: Path | None, model: str | None) -> tuple[Any, Any]:
     if adapter is not None and _is_tuned(adapter):
         from attangent.tuning.folders.tuned import load_generator
 
-        return load_generator(adapter, model)
+        loaded = load_generator(adapter, model)
+        check_base(adapter, model)
+        return loaded
     if model is None:
         raise AttangentError("--model is missing; only a folder that `attangent tune` wrote names its model.")
     from attangent.adapters.hub import load_causal_lm

@@ -65,13 +65,13 @@ def add(
     settings = add_folder(folder)
     listed = [file.path for data_set in all_sets() for file in data_set.files]
     present = [name for name in listed if (folder / name).is_file()]
+    _warn_of_variable()
     if json_:
         about = {"folder": str(folder.resolve()), "settings": str(settings), "files": present}
         typer.echo(json.dumps(about, indent=1))
         return
     if not quiet:
         typer.echo(f"{folder.resolve()} has {len(present)} of {len(listed)} files; saved in {settings}")
-    _warn_of_variable()
     hint("attangent data list --check", quiet)
 
 
@@ -101,6 +101,7 @@ def get(
         for data_set in chosen:
             fetched[data_set.name] = fetch(data_set, folder, mirror or "", bars.show)
     settings = add_folder(folder)
+    _warn_of_variable()
     if json_:
         files = {name: [str(path) for path in result.places] for name, result in fetched.items()}
         typer.echo(json.dumps({"files": files, "settings": str(settings)}, indent=1))
@@ -111,7 +112,6 @@ def get(
             f"{data_set.name}: {len(result.places)} files in {folder}, {result.new} of them new; "
             f"{data_set.licence}"
         )
-    _warn_of_variable()
     hint("attangent data list", quiet)
 
 

@@ -1,5 +1,6 @@
 """The command `demo`: run one job on a sample, then say what to type next."""
 
+import filecmp
 import importlib.util
 import shutil
 from pathlib import Path
@@ -83,8 +84,11 @@ def _compress(out: Path, model: str | None) -> Demo:
 def _copied(name: str, out: Path) -> str:
     """Copy a sample to the folder and return its path."""
     source = Path(data.__file__).with_name("samples") / name
+    target = out / source.name
+    if target.exists() and not filecmp.cmp(source, target, shallow=False):
+        raise AttangentError(f"{target} is another file and would be overwritten; pass another --out")
     out.mkdir(parents=True, exist_ok=True)
-    return str(shutil.copy(source, out / source.name))
+    return str(shutil.copy(source, target))
 
 
 def _packaged(package: str, folder: str, requirement: str) -> str:

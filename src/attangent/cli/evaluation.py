@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from attangent._core.files import writing
-from attangent.cli.common_options import AsJson, Quiet, check_file
+from attangent.cli.common_options import AsJson, Quiet, check_table
 from attangent.cli.forecasting import print_notes, records
 from attangent.forecast import Gaps
 
@@ -36,7 +36,7 @@ def evaluate(
 ) -> None:
     """Compare all models on the ends of the series: MASE, sMAPE, quantile loss and coverage of intervals."""
     if out is not None:
-        check_file(out)
+        check_table(out, ".csv", ".csv.gz")
     from attangent.forecast import evaluate as compare
 
     result = compare(

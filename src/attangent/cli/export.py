@@ -9,6 +9,7 @@ import typer
 from attangent._core.errors import AttangentError
 from attangent._core.progress import Bars
 from attangent.cli.common_options import AsJson, Quiet
+from attangent.cli.tuning import check_base
 
 if TYPE_CHECKING:
     from attangent.serving.exports.entry import Export, ExportRequest
@@ -76,6 +77,7 @@ def _is_tuned_folder(folder: Path, to: Target) -> bool:
 def _export_tuned(folder: Path, to: Any, out: Path, model: str | None, json_: bool, quiet: bool) -> None:
     from attangent.tuning.folders.portable import export_tuned
 
+    check_base(folder, model)
     export_tuned(folder, out, to, model)
     if json_:
         typer.echo(json.dumps({"folder": str(out), "to": to}, indent=1))

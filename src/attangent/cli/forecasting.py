@@ -13,7 +13,7 @@ from attangent._core.errors import AttangentError
 from attangent._core.files import only_writer, real_folder, remove_leftovers, writing
 from attangent._core.progress import Bars
 from attangent._core.tables import harmless_frame, reading_table
-from attangent.cli.common_options import AsJson, Quiet, check_file
+from attangent.cli.common_options import AsJson, Quiet, check_file, check_table
 from attangent.forecast import Gaps, ModelName
 
 if TYPE_CHECKING:
@@ -92,14 +92,16 @@ def forecast(
     With --out, an interrupted run resumes where it stopped.
     """
     levels = _levels(intervals)
-    for path in (out, plot, report):
-        if path is not None:
-            check_file(path)
+    _check_files(out, plot, report)
     id_ = id_ or _usual_id(file)
     if id_ is not None and len(target or ()) > 1:
         raise AttangentError(f"--target names {len(target or ())} columns, expected one with --id")
     if id_ is None and len(file) > 1:
         raise AttangentError(f"{len(file)} files were given, expected one, or --id for long tables")
+    if category is not None and id_ is None:
+        raise AttangentError("--category needs a long table with a column of ids; name it with --id")
+    if dask is not None and jobs != 1:
+        raise AttangentError("--jobs has no effect with --dask; leave one of them out")
     if covariate and future is None:
         raise AttangentError("--covariate needs the values of the steps ahead; pass them with --future FILE")
     if future is not None and not covariate:
@@ -139,6 +141,18 @@ def forecast(
         typer.echo(result.plain().to_string(index=False))
     if files and not quiet:
         typer.echo(", ".join(f"{name}: {path}" for name, path in files.items()))
+
+
+def _check_files(out: Path | None, plot: Path | None, report: Path | None) -> None:
+    """Check that all files can be written, before any work is done."""
+    if out is not None:
+        check_table(out, ".csv", ".csv.gz", ".parquet")
+    if plot is not None:
+        from attangent._core.plots import check_picture
+
+        check_file(check_picture(plot))
+    if report is not None:
+        check_table(report, ".html")
 
 
 def _targets(names: list[str] | None, id_: str | None) -> str | list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attangent._core.errors import AttangentError
 from attangent.cli.common_options import AsJson
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ def stages(
         check_picture(plot)
     readings = read_metrics(metrics, group, step)
     earliest = float("-inf") if warmup is None else warmup
+    if not (readings["step"] >= earliest).any():
+        last = readings["step"].max()
+        raise AttangentError(f"--warmup {warmup:g} leaves no readings; pass a step up to {last:g}")
     findings = find_stages(readings, warmup=earliest, false_alarms=false_alarms)
     if plot is not None:
         findings.plot(readings, plot)

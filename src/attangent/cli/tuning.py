@@ -11,8 +11,8 @@ import typer
 
 from attangent._core.checks import check_names, check_size
 from attangent._core.errors import AttangentError
-from attangent._core.files import check_file, read_toml, settings_of, write_whole
-from attangent.cli.common_options import AsJson, Quiet
+from attangent._core.files import read_toml, settings_of, write_whole
+from attangent.cli.common_options import AsJson, Quiet, check_table
 
 if TYPE_CHECKING:
     from attangent.tuning import Method, TextColumns
@@ -21,6 +21,7 @@ Task = Literal["classification", "regression", "causal-lm"]
 MethodName = Literal["ntk", "lora", "prefix", "head", "probe", "full", "ntk+lora", "peft"]
 _TOP_LEVEL = ("pooling", "start", "quantised", "beside")
 """Options that the config file may hold besides its tables."""
+_MAX_TOKENS = 128
 
 
 def tune(
@@ -52,7 +53,7 @@ def tune(
     ] = None,
     max_tokens: Annotated[
         int, typer.Option(help="Maximum tokens per text column; per row for causal-lm.")
-    ] = 128,
+    ] = _MAX_TOKENS,
     class_weights: Annotated[
         bool, typer.Option("--class-weights", help="Weigh all classes the same in the loss.")
     ] = False,
@@ -95,13 +96,23 @@ def tune(
     options = _set(quantised=quantised)
     chosen = settings.pop("method") | _set(name=method, learning_rate=learning_rate)
     training = settings.pop("training") | _set(epochs=epochs, batch=batch, seed=seed)
+    kind = "image-classification" if train.is_dir() else task
+    columns = _set(text_column=text_column, label_column=label_column)
+    cut = max_tokens if max_tokens != _MAX_TOKENS else None
+    if kind == "image-classification":
+        _refuse("images", columns | _set(max_tokens=cut, task=task if task != "classification" else None))
+    if kind == "causal-lm":
+        _refuse("causal-lm, which reads the columns prompt and completion", columns)
+    tuner = _method(chosen, kind, settings, silent)
+    if not tuner.technique.trains:
+        _refuse(f"the method {tuner.name}", _set(epochs=epochs, learning_rate=learning_rate))
     request = TuningRequest(
         model,
         train,
         eval_,
         task,
         max_tokens,
-        method=_method(chosen, "image-classification" if train.is_dir() else task, settings, silent),
+        method=tuner,
         training=settings_of(TrainingSettings, training, "training"),
         columns=_columns(text_column, label_column),
         class_weights=class_weights,
@@ -129,6 +140,12 @@ def _read_config(path: Path | None) -> dict[str, Any]:
     if "beside" in settings:
         settings["beside"] = Path(settings["beside"])
     return settings
+
+
+def _refuse(kind: str, options: dict[str, Any]) -> None:
+    """Raise if options are set that a kind of run would ignore."""
+    for name in options:
+        raise AttangentError(f"--{name.replace('_', '-')} has no effect on {kind}; leave it out")
 
 
 def _set(**options: Any) -> dict[str, Any]:
@@ -239,6 +256,14 @@ def _print_summary(runs: list[dict[str, Any]], out: Path) -> None:
     typer.echo(f"next: attangent {use} --adapter {folder}")
 
 
+def check_base(folder: Path, model: str | None) -> None:
+    """Check that a base model is not named for a folder that holds the complete model."""
+    from attangent.tuning.folders.tuned import is_tuned, needs_base
+
+    if model is not None and is_tuned(folder) and not needs_base(folder):
+        raise AttangentError(f"{folder} holds the complete model; leave --model {model} out")
+
+
 def predict(
     adapter: Annotated[Path, typer.Option(help="Folder that `attangent tune` wrote.")],
     rows: Annotated[
@@ -265,7 +290,8 @@ def predict(
     if rows is not None and not rows.exists():
         raise AttangentError(f"there is no {rows}; pass a file of rows, or lines on standard input.")
     if out is not None:
-        check_file(out)
+        check_table(out, ".csv")
+    check_base(adapter, model)
     tuned = load_tuned(adapter, model)
     inputs = rows_to_predict(tuned, rows or sys.stdin)
     predictions = tuned.predict(inputs.rows, batch)

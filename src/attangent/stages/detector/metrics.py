@@ -47,12 +47,15 @@ def read_metrics(
     if not file.is_file() and not file.is_dir():
         raise AttangentError(f"there is no file or folder {file}, or it is a pipe or a device")
     names = None if groups is None else [*groups]
-    if file.is_dir() or "tfevents" in file.name:
-        frame = _from_tensorboard(file, names)
-    elif file.suffix.lower() == ".json":
+    is_table = not file.is_dir() and "tfevents" not in file.name and file.suffix.lower() != ".json"
+    if step is not None and not is_table:
+        raise AttangentError(f"step names the column {step!r} of a CSV, but {file} is none; leave it out")
+    if is_table:
+        frame = _from_csv(file, names, step)
+    elif file.is_file() and file.suffix.lower() == ".json":
         frame = _from_trainer(file, names)
     else:
-        frame = _from_csv(file, names, step)
+        frame = _from_tensorboard(file, names)
     for name, rows in frame.groupby("group", sort=False):
         _check_rising(str(name), rows, file)
     return frame

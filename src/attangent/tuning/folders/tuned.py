@@ -260,6 +260,11 @@ def description_of(folder: Path) -> TunedDescription:
     return read_tuned_description(weights) if (weights / FILE).is_file() else _old_description(weights)
 
 
+def needs_base(folder: Path) -> bool:
+    """Return whether a tuned folder holds an adapter, not the complete model."""
+    return TECHNIQUES[description_of(folder).method].folder != "model"
+
+
 def is_tuned(folder: Path) -> bool:
     """Return whether `attangent tune` wrote this folder."""
     try:
