@@ -10,9 +10,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from attangent.serving import create_app
+from attangent.serving.compressing import _compress
 from attangent.serving.protocol import PrefixRequest
 
-DOCUMENT = "The keeper of the tower is old. The light of the tower is green. The boat is called Mary. " * 3
+DOCUMENT = "The keeper of the tower is old. The light of the tower is green. The boat is called Mary. " * 2
 
 
 def until(condition, seconds=120.0):
@@ -22,30 +23,42 @@ def until(condition, seconds=120.0):
         time.sleep(0.05)
 
 
-@pytest.fixture
-def one_thread_each(monkeypatch):
+def times_of(work):
+    """When each stored result of a compression was written."""
+    return {path.name: path.stat().st_mtime_ns for path in work.rglob("*.safetensors")}
+
+
+def test_a_document_survives_a_kill_and_answers_after_a_restart(make_service, tmp_path, monkeypatch):
+    """One story with one process, because each takes seconds to start: it resumes in this one."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-
-
-def test_a_document_survives_a_kill_and_answers_after_a_restart(make_service, tmp_path, one_thread_each):
-    """One story, because every process takes seconds to start."""
     service = make_service(store=tmp_path / "kept")
     prefix, _ = service.store.add(PrefixRequest(text=DOCUMENT, keep=0, size=8, name="tower"))
-    work = service.store.prefix_folder(prefix.id) / ".work"
+    folder = service.store.prefix_folder(prefix.id)
     service.compressor.start()
-    until(lambda: work.is_dir() and list(work.rglob("*.safetensors")))
+    until(lambda: times_of(folder / ".work"))
     os.kill(service.compressor._process.pid, signal.SIGSTOP)  # so that it cannot finish first
     service.compressor._stopping = True  # the server dies with it, as far as the folder can tell
     os.kill(service.compressor._process.pid, signal.SIGKILL)
     service.stop()
-    stored = {path.name: path.stat().st_mtime_ns for path in work.rglob("*.safetensors")}
+    stored = times_of(folder / ".work")
     again = make_service(store=tmp_path / "kept")
+    seen = []
+
+    def resume(id):
+        def report(**news):
+            again.compressor._note(id, news)
+            seen.append(times_of(folder / ".work"))
+
+        _compress(again.compressor.model, folder.parent, report)
+
+    monkeypatch.setattr(again.compressor, "_watch", resume)
     with TestClient(create_app(again), base_url="http://127.0.0.1") as client:
         until(lambda: client.get("/v1/prefixes/tower").json()["status"] == "ready")
         assert stored
+        assert all(times.items() >= stored.items() for times in seen if times)
         result = client.get("/v1/prefixes/tower").json()["result"]
         assert result["size"] == 8
-        assert result["prompt_tokens"] > 200
+        assert result["prompt_tokens"] > len(DOCUMENT)
         same = client.post("/v1/prefixes", json={"text": DOCUMENT, "keep": 0, "size": 8})
         assert (same.status_code, same.json()["id"]) == (200, prefix.id)
         chat = {"model": "tower", "messages": [{"role": "user", "content": "who?"}], "max_tokens": 4}

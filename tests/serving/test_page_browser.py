@@ -86,8 +86,13 @@ def test_a_document_is_compressed_before_ones_eyes_on_a_phone(page, scheme):
     page.find("#text").send_keys("A short document.")
     page.find("#compress").click()
     until(lambda: page.visible("#curve circle"), 30)
-    assert text_of(page, "#status").strip() == "fitting 1 of 4"
+    assert text_of(page, "#status").startswith("fitting, 1 of 4 · ")
     assert "3/9" in page.run("return document.getElementById('curve').textContent")
+    page.find("#question").send_keys("who?")
+    page.find("#ask").click()
+    until(lambda: len(page.visible("#full .stats b")) == 4, 60)
+    assert text_of(page, "#wait") == "Answers as soon as the compression has ended."
+    assert page.visible("#compressed .turn") == []
     assert page.run("return document.documentElement.scrollWidth") <= 390
     background = page.run("return getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(18, 24, 26)") == (scheme == "dark")

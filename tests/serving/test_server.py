@@ -1,6 +1,7 @@
 """A live server: the real OpenAI client, clients that leave, a graceful end, and the page's browser."""
 
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -13,7 +14,8 @@ import pytest
 
 from attangent import AttangentError
 from attangent._core.files import write_json
-from attangent.serving.server import address_of, open_socket
+from attangent.adapters.hub import load_causal_lm
+from attangent.serving.server import address_of, build_service, open_socket, run
 from attangent.serving.settings import ServeSettings
 from tests.serving.test_compressor import until
 
@@ -21,12 +23,18 @@ QUESTION = [{"role": "user", "content": "who is the keeper?"}]
 
 
 @pytest.fixture(scope="module")
-def live(model_folder, prefix_folders, tmp_path_factory):
-    """`attangent serve` with a model that never ends a text: its address and process."""
-    endless = tmp_path_factory.mktemp("endless") / "model"
-    shutil.copytree(model_folder, endless)
-    settings = json.loads((endless / "generation_config.json").read_text())
-    write_json(endless / "generation_config.json", {**settings, "eos_token_id": None})
+def endless(model_folder, tmp_path_factory):
+    """The folder of a model that never ends a text."""
+    folder = tmp_path_factory.mktemp("endless") / "model"
+    shutil.copytree(model_folder, folder)
+    settings = json.loads((folder / "generation_config.json").read_text())
+    write_json(folder / "generation_config.json", {**settings, "eos_token_id": None})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def live(endless, prefix_folders, tmp_path_factory):
+    """`attangent serve`: its address and process."""
     command = [sys.executable, "-m", "attangent", "serve", "--model", endless, "--port", "0", "--json"]
     for name, folder in prefix_folders.items():
         command += ["--prefix", f"{name}={folder}"]
@@ -112,6 +120,35 @@ def test_a_signal_finishes_running_answers(openai_client, live):
     assert answers[0][-1] in ("length", "stop")
     assert live[1].wait(60) == 143
     assert "terminated" in live[1].stderr.read()
+
+
+def test_a_killed_server_is_an_error_for_its_clients(endless, tmp_path):
+    """Streamed and not streamed; the server is forked, which saves the seconds of its imports."""
+    openai = pytest.importorskip("openai")
+    settings = ServeSettings(port=0)
+    service = build_service(str(endless), *load_causal_lm(str(endless)), settings, tmp_path / "store")
+    with open_socket(settings) as listener:
+        server = multiprocessing.get_context("fork").Process(target=run, args=(service, listener))
+        server.start()
+        url = address_of(listener)
+    client = openai.OpenAI(base_url=f"{url}v1", api_key="none", max_retries=0)
+    errors = {}
+
+    def ask(stream):
+        try:
+            list(client.completions.create(model="model", prompt="who", max_tokens=900, stream=stream))
+        except Exception as error:  # the client passes on errors of its HTTP library within a stream
+            errors[stream] = type(error).__name__
+
+    threads = [threading.Thread(target=ask, args=(stream,)) for stream in (True, False)]
+    for thread in threads:
+        thread.start()
+    until(lambda: metric(client, [url], "running") == 2, 20)
+    server.kill()
+    for thread in threads:
+        thread.join(10)
+    assert errors[True] in ("APIConnectionError", "RemoteProtocolError", "ReadError")
+    assert errors[False] == "APIConnectionError"
 
 
 def test_a_port_that_is_taken_is_named():

@@ -23,8 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import attangent
-from attangent._core.files import write_json
-from attangent.compression import CompressionRequest, compress_to_folder
+from attangent._core.files import real_folder, write_json
+from attangent.adapters.files.format import CONFIG as ADAPTER_CONFIG
+from attangent.compression import CompressionRequest
+from attangent.compression.pipeline import CompressionRun
 from attangent.compression.prompt import BareReader, read_prompt
 from attangent.serving.exports.engine_prefix import EnginePrefix, write_prefix
 from attangent.serving.exports.plain import plain_prefix
@@ -73,12 +75,13 @@ class Tenant:
 
 
 def compress_once(model: Any, tokenizer: Any, name: str) -> Path:
-    """The folder of a compressed prompt."""
-    folder = WORK / name
-    if not (folder / "report.json").is_file():
+    """The folder of a compressed prompt, without its questions: the benchmark has its own."""
+    folder = real_folder(WORK / name)
+    if not (folder / ADAPTER_CONFIG).is_file():
         content = PROMPTS[name]().content
         request = CompressionRequest(content, keep=0, size=SIZES[name], method="plain")
-        compress_to_folder(model, tokenizer, request, folder)
+        run = CompressionRun(model, tokenizer, request, folder=folder)
+        run.fit(SIZES[name], "plain").save(model, folder)
     return folder
 
 

@@ -25,8 +25,8 @@ def write_prompt(folder, method="plain", prompt=CHAT, tokenizer=None):
     model = tiny_llama()
     compress(model, tokenizer or ChatLetters(), prompt, size=SIZE, method=method).save(model, folder)
     questions = [
-        {"text": "who?", "expected": "x"},
-        {"text": "what?", "expected": "y"},
+        {"text": "who?", "expected": "x", "fact": 0},
+        {"text": "what?", "expected": "y", "fact": 1},
     ]
     write_json(folder / "report.json", {"own": [{"asked": question} for question in questions]})
     return folder

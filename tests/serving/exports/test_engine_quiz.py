@@ -1,5 +1,7 @@
 """Answers are counted by what the engine writes after the marker and the question."""
 
+import shutil
+
 import pytest
 
 from attangent import AttangentError
@@ -23,23 +25,29 @@ class Engine:
         return "It is Ada Quill." if "mayor" in ChatLetters().decode(ids) else "I do not know."
 
 
+@pytest.fixture(scope="module")
+def prompt(tmp_path_factory):
+    return write_prompt(tmp_path_factory.mktemp("prompts") / "town")
+
+
 @pytest.fixture
-def folder(tmp_path):
-    folder = write_prompt(tmp_path / "town")
+def folder(prompt, tmp_path):
+    folder = shutil.copytree(prompt, tmp_path / "town")
     questions = [
-        {"text": "Who is the mayor?", "expected": "Ada Quill"},
-        {"text": "Who is the mayor now?", "expected": "Ben Stone"},
-        {"text": "Who is the cook?", "expected": "Ada Quill"},
+        {"text": "Who is the mayor?", "expected": "Ada Quill", "fact": 0},
+        {"text": "Who is the mayor now?", "expected": "Ben Stone", "fact": 1},
+        {"text": "Who is the cook?", "expected": "Ada Quill", "fact": 2},
+        {"text": "Who is the town's mayor?", "expected": "Ada Quill", "fact": 2},
     ]
     write_json(folder / "report.json", {"own": [{"asked": question} for question in questions]})
     return folder
 
 
-def test_right_answers_are_counted_and_requests_begin_with_the_marker(folder):
+def test_facts_are_counted_and_requests_begin_with_the_marker(folder):
     engine = Engine()
     done = []
-    assert ask_engine(engine, ChatLetters(), PREFIX, folder, done.append) == (1, 3)
-    assert done == [1, 1, 1]
+    assert ask_engine(engine, ChatLetters(), PREFIX, folder, done.append) == (2, 3)
+    assert done == [1, 1, 1, 1]
     turn = ChatLetters()("<user>Who is the mayor?</><assistant>")["input_ids"]
     assert engine.read[0] == [1, 2, 3, *turn]
 

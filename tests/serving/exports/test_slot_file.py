@@ -1,7 +1,6 @@
 """Slot files of llama.cpp: every layout is found, filled and checked against the model."""
 
 import os
-import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +22,7 @@ from attangent.serving.exports.slot_file import (
     find_sections,
     interleaved,
 )
+from benchmarks.suites.serving import llama
 from tests.serving.exports.cases import slot_bytes
 
 SIZE, HEADS, DIM = 6, 2, 16
@@ -104,55 +104,30 @@ def test_an_ambiguous_file_is_refused():
         find_sections(twice, replace(PREFIX))
 
 
-SERVER = """
-import sys, time
-import xllamacpp
-
-parameters = xllamacpp.CommonParams()
-parameters.model.path, parameters.slot_save_path = sys.argv[1:]
-parameters.port = 0
-parameters.n_parallel = 1
-parameters.n_ctx = 1024
-parameters.endpoint_slots = True
-parameters.cpuparams.n_threads = 1
-parameters.cpuparams_batch.n_threads = 1
-parameters.cache_type_k = xllamacpp.ggml_type.GGML_TYPE_F32
-parameters.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
-server = xllamacpp.Server(parameters)
-print("ADDRESS", server.listening_address, flush=True)
-time.sleep(600)
-"""
 QUESTIONS = ("Who is the mayor?", "When does the library open?", "Tell me about the town.")
 
 
 def test_llama_cpp_writes_the_tokens_of_transformers(tmp_path):
     """ATTANGENT_LLAMA_MODEL and ATTANGENT_LLAMA_GGUF have the same weights in float32."""
-    names = ("ATTANGENT_LLAMA_PYTHON", "ATTANGENT_LLAMA_GGUF", "ATTANGENT_LLAMA_MODEL")
-    python, gguf, folder = (os.environ.get(name) for name in names)
-    if not python or not gguf or not folder:
-        pytest.skip(f"llama.cpp is not there: set {', '.join(names)} (an interpreter with xllamacpp)")
+    folder = os.environ.get("ATTANGENT_LLAMA_MODEL")
+    if not llama.is_there() or not folder:
+        names = ", ".join((*llama.VARIABLES, "ATTANGENT_LLAMA_MODEL"))
+        pytest.skip(f"llama.cpp is not there: set {names} (an interpreter with xllamacpp)")
     model, tokenizer = load_causal_lm(folder)
     text = "The mayor of Quillan is Ingrid Vale. The library of Quillan opens at nine on Tuesdays."
     prompt = compress(model, tokenizer, [{"role": "system", "content": text}], 64, "plain")
     prompt.save(model, tmp_path / "town")
     write_json(tmp_path / "town" / "report.json", {"own": []})
-    (tmp_path / "slots").mkdir()
-    command = [python, "-c", SERVER, gguf, f"{tmp_path / 'slots'}/"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            assert process.stdout is not None
-            address = next(line.split()[1] for line in process.stdout if line.startswith("ADDRESS"))
-            request = ExportRequest(
-                tmp_path / "town", "llama.cpp", tmp_path / "out", "town", address, tmp_path / "slots"
-            )
-            exported = export_prompt(model, tokenizer, request).prefix
-            questions = [prompt.reader.question(tokenizer, question) for question in QUESTIONS]
-            answers = [
-                LlamaServer(address).read([*exported.marker.ids, *question.tolist()], 16)
-                for question in questions
-            ]
-        finally:
-            process.kill()
+    with llama.llama_server(tmp_path / "slots") as address:
+        request = ExportRequest(
+            tmp_path / "town", "llama.cpp", tmp_path / "out", "town", address, tmp_path / "slots"
+        )
+        exported = export_prompt(model, tokenizer, request).prefix
+        questions = [prompt.reader.question(tokenizer, question) for question in QUESTIONS]
+        answers = [
+            LlamaServer(address).read([*exported.marker.ids, *question.tolist()], 16)
+            for question in questions
+        ]
     # The server must have used the slot instead of reading the marker.
     assert all(answer["timings"]["cache_n"] >= exported.size for answer in answers)
     prompt.attach(model)

@@ -17,11 +17,11 @@ REPORT = "report.json"
 
 
 class AnswersKept(NamedTuple):
-    """How many of the questions that the full prompt answers an engine answers.
+    """How many of the facts that the full prompt knows an engine knows.
 
     Attributes:
-        kept: Answers that are right.
-        asked: Questions.
+        kept: Facts kept.
+        asked: Facts asked for.
     """
 
     kept: int
@@ -51,7 +51,8 @@ def ask_engine(
 ) -> AnswersKept:
     """Ask an engine that holds a prefix the questions of its report.
 
-    An answer is right if the most likely text has the expected words. Questions are counted, not facts.
+    An answer is right if the most likely text has the expected words. As in the report, a fact is kept if at
+    least half of the questions that ask for it are answered right.
 
     Args:
         engine: The engine.
@@ -65,11 +66,13 @@ def ask_engine(
     """
     reader = Reader(tuple(read_notes(folder)["roles"]))
     questions = read_questions(folder)
-    kept = 0
+    replies: dict[int, list[bool]] = {}
     for question in questions:
-        kept += _is_right(engine, tokenizer, prefix.marker.ids, question, reader)
+        right = _is_right(engine, tokenizer, prefix.marker.ids, question, reader)
+        replies.setdefault(question.fact, []).append(right)
         progress(1)
-    return AnswersKept(kept, len(questions))
+    kept = sum(2 * sum(right) >= len(right) for right in replies.values())
+    return AnswersKept(kept, len(replies))
 
 
 def _is_right(engine: Engine, tokenizer: Any, before: list[int], question: Question, reader: Reader) -> bool:

@@ -2,7 +2,12 @@
 // All text from requests and models enters the page through textContent, never as HTML.
 
 const $ = (id) => document.getElementById(id);
-const state = { base: "", current: null, text: null, turns: { full: [], compressed: [] }, stop: null, timer: null };
+const newSession = (id = null) => ({
+  id, text: null, ready: false, questions: [], since: performance.now(), stop: null, timer: null,
+  done: { full: 0, compressed: 0 }, turns: { full: [], compressed: [] },
+});
+let base = "";
+let session = newSession();  // the open document and its chat
 
 function element(tag, text, className) {
   const made = document.createElement(tag);
@@ -26,7 +31,8 @@ async function api(path, options = {}) {
   if (response.ok) return response;
   if (response.status === 401) $("key-form").hidden = false;
   const body = await response.json().catch(() => ({}));
-  throw new Error(body.error ? body.error.message : `the server answered ${response.status}`);
+  const error = new Error(body.error ? body.error.message : `the server answered ${response.status}`);
+  throw Object.assign(error, { status: response.status });
 }
 
 const post = (path, body, more = {}) =>
@@ -42,8 +48,8 @@ async function connect() {
   try {
     const models = (await (await api("/v1/models")).json()).data;
     $("key-form").hidden = true;
-    state.base = models[0].id;
-    $("model").textContent = `${state.base} · OpenAI API at ${location.origin}/v1`;
+    base = models[0].id;
+    $("model").textContent = `${base} · OpenAI API at ${location.origin}/v1`;
     $("base").textContent = `${location.origin}/v1`;
     await listPrefixes(models);
     showError("");
@@ -61,7 +67,7 @@ async function listPrefixes(models) {
   $("prefixes").replaceChildren(...made.map(madeItem), ...given.map(givenItem));
   $("known").hidden = made.length + given.length === 0;
   const running = made.find((prefix) => prefix.status === "compressing" || prefix.status === "waiting");
-  if (running && state.current === null) watch(running.id);
+  if (running && session.id === null) watch(running.id).catch((error) => showError(error.message));
 }
 
 function item(label, ...buttons) {
@@ -81,7 +87,7 @@ function madeItem(prefix) {
   const open = button(prefix.status === "ready" ? "Chat" : "Show", () => watch(prefix.id));
   const remove = button("Delete", async () => {
     await api(`/v1/prefixes/${encodeURIComponent(prefix.id)}`, { method: "DELETE" });
-    if (state.current === prefix.id) reset();
+    if (session.id === prefix.id) reset();
     await listPrefixes();
   });
   return item(`${prefix.name} · ${summary(prefix)}`, open, remove);
@@ -89,9 +95,8 @@ function madeItem(prefix) {
 
 function givenItem(model) {
   return item(`${model.id} · ${model.kind} given on the command line`, button("Chat", async () => {
-    reset();
-    state.current = model.id;
-    state.text = null;
+    reset(model.id);
+    session.ready = true;
     openChat(model.id);
   }));
 }
@@ -105,13 +110,14 @@ function summary(prefix) {
     `${result.kept} of ${result.asked} answers kept`;
 }
 
-function reset() {
-  clearTimeout(state.timer);
-  if (state.stop) state.stop.abort();
-  state.current = null;
-  state.turns = { full: [], compressed: [] };
+function reset(id = null) {
+  clearTimeout(session.timer);
+  if (session.stop) session.stop.abort();
+  session = newSession(id);
   for (const turns of document.querySelectorAll(".turns")) turns.replaceChildren();
   $("progress").hidden = $("chat").hidden = true;
+  $("ask").disabled = false;
+  $("stop").hidden = true;
 }
 
 // ---- compression
@@ -123,38 +129,59 @@ async function compress(event) {
   try {
     const text = $("text").value;
     if (!text.trim()) throw new Error("Paste a document first.");
-    const prefix = await (await post("/v1/prefixes", { text, keep: Number($("keep").value) })).json();
+    const prefix = await create({ text, keep: Number($("keep").value) });
     await watch(prefix.id);
+    $("progress").scrollIntoView({ block: "nearest" });
   } catch (error) {
     showError(error.message);
   }
   $("compress").disabled = false;
 }
 
-async function watch(id) {
-  if (state.current !== id) reset();
-  state.current = id;
-  const prefix = await (await api(`/v1/prefixes/${encodeURIComponent(id)}`)).json();
-  if (state.current !== id) return;
-  showProgress(prefix);
-  if (prefix.status === "waiting" || prefix.status === "compressing") {
-    state.timer = setTimeout(() => watch(id).catch((error) => showError(error.message)), 700);
-    return;
-  }
-  await listPrefixes();
-  if (prefix.status === "ready" && $("chat").hidden) {
-    state.text = (await (await api(`/v1/prefixes/${encodeURIComponent(id)}/text`)).json()).text;
-    openChat(prefix.name);
+// Name a document after its first words; if another has that name, the server chooses one.
+async function create(body) {
+  const words = body.text.match(/[A-Za-z0-9]+/g) || [];
+  const name = words.slice(0, 5).join("-").slice(0, 40).replace(/-+$/, "");
+  try {
+    return await (await post("/v1/prefixes", name ? { ...body, name } : body)).json();
+  } catch (error) {
+    if (error.status !== 409) throw error;
+    return await (await post("/v1/prefixes", body)).json();
   }
 }
 
+const isBusy = (prefix) => prefix.status === "waiting" || prefix.status === "compressing";
+
+async function watch(id) {
+  if (session.id !== id) reset(id);
+  const current = session;
+  const path = `/v1/prefixes/${encodeURIComponent(id)}`;
+  const prefix = await (await api(path)).json();
+  if (current.text === null) current.text = (await (await api(`${path}/text`)).json()).text;
+  if (current !== session) return;
+  current.ready = prefix.status === "ready";
+  showProgress(prefix);
+  $("wait").textContent = isBusy(prefix) ? "Answers as soon as the compression has ended." : "The compression failed.";
+  openChat(prefix.name);
+  if (isBusy(prefix)) {
+    current.timer = setTimeout(() => watch(id).catch((error) => showError(error.message)), 700);
+    return;
+  }
+  await listPrefixes();
+  await answerPending(current);
+}
+
+const elapsed = (seconds) => (seconds < 60 ? `${Math.floor(seconds)} s` : `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`);
+
 function showProgress(prefix) {
   const { stage, done, total } = prefix.progress;
-  const busy = prefix.status === "waiting" || prefix.status === "compressing";
+  const busy = isBusy(prefix);
+  const step = `${stage || "waiting"}${total ? `, ${done} of ${total}` : ""}`;
   $("progress").hidden = false;
   $("bar").hidden = !busy;
   if (total) $("bar").value = done / total; else $("bar").removeAttribute("value");
-  $("status").textContent = busy ? (stage ? `${stage} ${total ? `${done} of ${total}` : ""}` : "waiting") : summary(prefix);
+  $("status").textContent = busy ? `${step} · ${elapsed((performance.now() - session.since) / 1000)} so far` : summary(prefix);
+  $("patience").hidden = !busy;
   drawCurve(prefix.curve, prefix.keep);
 }
 
@@ -193,59 +220,80 @@ function drawCurve(points, goal) {
 // ---- chat
 
 function openChat(name) {
-  $("name").textContent = name;
+  const isFirst = $("chat").hidden;
+  $("name").textContent = $("chat").dataset.model = name;
   $("chat").hidden = false;
-  $("chat").dataset.model = name;
-  $("full").hidden = state.text === null;
-  $("columns").classList.toggle("single", state.text === null);
-  $("chat-hint").hidden = state.text === null;
-  $("question").focus();
+  $("full").hidden = session.text === null;
+  $("columns").classList.toggle("single", session.text === null);
+  $("wait").hidden = session.ready;
+  $("code").hidden = !session.ready;
+  if (isFirst && session.ready) $("question").focus();
 }
 
-async function ask(event) {
+function ask(event) {
   event.preventDefault();
   const question = $("question").value.trim();
   if (!question) return;
   showError("");
   $("question").value = "";
-  $("ask").disabled = true;
-  $("stop").hidden = false;
-  state.stop = new AbortController();
-  const turns = state.turns;
-  try {
-    await answer("compressed", $("chat").dataset.model, [], question, turns);
-    if (state.text !== null) {
-      await answer("full", state.base, [{ role: "system", content: state.text.trim() }], question, turns);
-    }
-  } catch (error) {
-    if (error.name !== "AbortError") showError(error.message);
-  }
-  state.stop = null;
-  $("ask").disabled = false;
-  $("stop").hidden = true;
-  $("question").focus();
+  session.questions.push(question);
+  answerPending(session);
 }
 
-async function answer(column, model, before, question, turns) {
-  const history = turns[column];
-  const place = $(column).querySelector(".turns");
+// Answer what was asked, one column after the other, so that they do not share the processor.
+// Questions asked during the compression are answered again when it has ended.
+async function answerPending(current) {
+  if (current.stop) return;
+  $("ask").disabled = true;
+  $("stop").hidden = false;
+  for (let column; current === session && (column = nextColumn(current)); ) {
+    current.stop = new AbortController();
+    await answer(column, current.questions[current.done[column]++], current);
+  }
+  current.stop = null;
+  if (current !== session) return;
+  $("ask").disabled = false;
+  $("stop").hidden = true;
+}
+
+function nextColumn({ ready, text, done, questions }) {
+  const columns = [...(ready ? ["compressed"] : []), ...(text !== null ? ["full"] : [])];
+  const open = columns.filter((column) => done[column] < questions.length);
+  return open.sort((one, other) => done[one] - done[other])[0];
+}
+
+async function answer(column, question, current) {
+  const turns = $(column).querySelector(".turns");
   const words = element("p", "", "turn"), stats = element("p", "", "stats");
-  place.append(element("p", question, "turn user"), words, stats);
-  history.push({ role: "user", content: question });
+  turns.append(element("p", question, "turn user"), words, stats);
+  try {
+    const text = await writeAnswer(column, question, current, words, stats);
+    current.turns[column].push({ role: "user", content: question }, { role: "assistant", content: text });
+  } catch (error) {
+    const isStopped = error.name === "AbortError";
+    stats.replaceChildren(element("span", isStopped ? "stopped" : error.message, isStopped ? "" : "bad"));
+  }
+}
+
+async function writeAnswer(column, question, current, words, stats) {
+  const model = column === "full" ? base : $("chat").dataset.model;
+  const before = column === "full" ? [{ role: "system", content: current.text.trim() }] : [];
+  const messages = [...before, ...current.turns[column], { role: "user", content: question }];
+  const body = { model, messages, temperature: 0, max_tokens: 256, stream: true, stream_options: { include_usage: true } };
   const started = performance.now();
   let first = null, usage = null, text = "";
-  const body = { model, messages: [...before, ...history], temperature: 0, max_tokens: 256, stream: true, stream_options: { include_usage: true } };
-  const response = await post("/v1/chat/completions", body, { signal: state.stop.signal });
+  words.textContent = "…";
+  const response = await post("/v1/chat/completions", body, { signal: current.stop.signal });
   for await (const chunk of events(response)) {
     if (chunk.error) throw new Error(chunk.error.message);
     usage = chunk.usage || usage;
     const piece = chunk.choices.length ? chunk.choices[0].delta.content : "";
     if (piece && first === null) first = performance.now() - started;
     text += piece || "";
-    words.textContent = text;
+    words.textContent = text || "…";
   }
-  history.push({ role: "assistant", content: text });
   showStats(stats, first === null ? performance.now() - started : first, usage);
+  return text;
 }
 
 async function* events(response) {
@@ -300,7 +348,7 @@ function start() {
   });
   $("compress-form").addEventListener("submit", compress);
   $("ask-form").addEventListener("submit", ask);
-  $("stop").addEventListener("click", () => state.stop && state.stop.abort());
+  $("stop").addEventListener("click", () => session.stop && session.stop.abort());
   $("file").addEventListener("change", () => $("file").files.length && openFile($("file").files[0]));
   $("key-form").addEventListener("submit", (event) => {
     event.preventDefault();

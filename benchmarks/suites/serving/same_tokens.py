@@ -1,0 +1,163 @@
+"""Greedy answers of SmolLM2 with `plain` prompts, which must be the same everywhere.
+
+    ATTANGENT_VLLM_PYTHON=PYTHON ATTANGENT_LLAMA_PYTHON=PYTHON ATTANGENT_LLAMA_GGUF=FILE \\
+      python -m benchmarks.suites.serving.same_tokens
+
+Two questions on each of four compressed prompts are answered by `generate`, by `attangent serve` over HTTP,
+one by one and all eight at once, by vLLM and by llama.cpp. An engine whose variables are not set is left
+out. The GGUF file must have the model's weights in float32. The exit code is 1 if an answer differs.
+"""
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from attangent._core.files import write_json
+from attangent.adapters import detach
+from attangent.compression import CompressedPrompt
+from attangent.compression.entry import compress
+from attangent.compression.session import generate_text
+from attangent.serving.exports.engine_prefix import write_prefix
+from attangent.serving.exports.engine_server import EngineServer, LlamaServer
+from attangent.serving.exports.entry import ExportRequest, export_prompt
+from attangent.serving.exports.plain import plain_prefix
+from attangent.serving.server import address_of
+from benchmarks.suites.compression.bench_compress import smollm2, smollm2_folder
+from benchmarks.suites.compression.prompts import PROMPTS
+from benchmarks.suites.serving.clients import start
+from benchmarks.suites.serving.engines import run_child
+from benchmarks.suites.serving.llama import is_there, llama_server
+
+NAMES = ("theatre", "railway", "orchard", "observatory")
+PARAGRAPHS = 3
+SIZE = 64
+TOKENS = 24
+Asked = Sequence[tuple[str, str]]
+"""Names of prompts with a question."""
+
+
+def start_of(name: str) -> str:
+    """The first paragraphs of a prompt."""
+    message = PROMPTS[name]().content[0]
+    assert not isinstance(message, str)
+    return "\n\n".join(message["content"].split("\n\n")[:PARAGRAPHS])
+
+
+def compressed(model: Any, tokenizer: Any, folder: Path) -> dict[str, CompressedPrompt]:
+    """The compressed prompts by name, saved below the folder."""
+    prompts = {}
+    for name in NAMES:
+        content = [{"role": "system", "content": start_of(name)}]
+        prompts[name] = compress(model, tokenizer, content, SIZE, "plain")
+        prompts[name].save(model, folder / name)
+        write_json(folder / name / "report.json", {"own": []})  # no questions of the prompt's own
+    return prompts
+
+
+def generated(model: Any, tokenizer: Any, prompts: Mapping[str, CompressedPrompt], asked: Asked) -> list[str]:
+    """The answers of `attangent generate`."""
+    answers = []
+    for name, question in asked:
+        prompts[name].attach(model)
+        ids = prompts[name].reader.question(tokenizer, question)
+        answers.append(generate_text(model, tokenizer, ids, TOKENS))
+        detach(model)
+    return answers
+
+
+def served(folder: Path, asked: Asked) -> dict[str, list[str]]:
+    """The answers of `attangent serve`, alone and in one batch."""
+    server, listener = start(str(smollm2_folder()), {name: folder / name for name in NAMES}, folder / "store")
+    engine = EngineServer(address_of(listener))
+
+    def ask(case: tuple[str, str]) -> str:
+        body = {"model": case[0], "messages": [{"role": "user", "content": case[1]}]}
+        answer = engine.call("/v1/chat/completions", body | {"temperature": 0, "max_tokens": TOKENS})
+        return answer["choices"][0]["message"]["content"].strip()
+
+    alone = [ask(case) for case in asked]
+    with ThreadPoolExecutor(len(asked)) as pool:
+        together = list(pool.map(ask, asked))
+    server.should_exit = True
+    return {"server": alone, f"server, {len(asked)} at once": together}
+
+
+def in_vllm(
+    model: Any, tokenizer: Any, folder: Path, prompts: Mapping[str, CompressedPrompt], asked: Asked
+) -> list[str]:
+    """The answers of vLLM, which gets all requests at once."""
+    prefixes = {name: plain_prefix(model, tokenizer, folder / name, name) for name in NAMES}
+    for name, prefix in prefixes.items():
+        write_prefix(prefix, folder / name / "vllm")
+    requests = [
+        [*prefixes[name].marker.ids, *prompts[name].reader.question(tokenizer, question).tolist()]
+        for name, question in asked
+    ]
+    job = {
+        "model": str(smollm2_folder()),
+        "prefixes": [str(folder / name / "vllm") for name in NAMES],
+        "requests": {"compressed": requests},
+        "clients": len(asked),
+        "tenants": len(NAMES),
+        "tokens": TOKENS,
+    }
+    answers = run_child(job)["compressed"]["answers"]
+    return [tokenizer.decode(ids, skip_special_tokens=True).strip() for ids in answers]
+
+
+def in_llama_cpp(
+    model: Any, tokenizer: Any, folder: Path, prompts: Mapping[str, CompressedPrompt], asked: Asked
+) -> list[str]:
+    """The answers of llama.cpp, whose one slot holds one prompt after the other."""
+    slots = folder / "slots"
+    prefixes = {}
+    answers = []
+    with llama_server(slots) as address:
+        for name, question in asked:
+            if name not in prefixes:
+                request = ExportRequest(
+                    folder / name, "llama.cpp", folder / name / "llama.cpp", name, address, slots
+                )
+                prefixes[name] = export_prompt(model, tokenizer, request).prefix
+            ids = prompts[name].reader.question(tokenizer, question).tolist()
+            answer = LlamaServer(address).read([*prefixes[name].marker.ids, *ids], TOKENS)
+            assert answer["timings"]["cache_n"] >= SIZE, "the slot was not used"
+            answers.append(answer["content"].strip())
+    return answers
+
+
+def main() -> None:
+    model, tokenizer = smollm2()
+    asked = [(name, question) for name in NAMES for question, _ in PROMPTS[name]().questions[:2]]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        prompts = compressed(model, tokenizer, folder)
+        answers = {"generate": generated(model, tokenizer, prompts, asked), **served(folder, asked)}
+        if is_there():
+            answers["llama.cpp"] = in_llama_cpp(model, tokenizer, folder, prompts, asked)
+        if os.environ.get("ATTANGENT_VLLM_PYTHON"):
+            answers["vLLM"] = in_vllm(model, tokenizer, folder, prompts, asked)
+    sys.exit(report(asked, answers))
+
+
+def report(asked: Asked, answers: Mapping[str, Sequence[str]]) -> int:
+    """Print the answers of `generate` and how many of each engine are the same; 1 if some are not."""
+    expected = answers["generate"]
+    for (name, question), answer in zip(asked, expected, strict=True):
+        print(f"{name}: {question} {answer!r}")
+    differs = 0
+    for way, texts in answers.items():
+        same = [text == wanted for text, wanted in zip(texts, expected, strict=True)]
+        print(f"{way:20} {sum(same)} of {len(same)} the same")
+        for index in (index for index, equal in enumerate(same) if not equal):
+            print(f"  {asked[index][0]}: {asked[index][1]} {texts[index]!r}")
+        differs += len(same) - sum(same)
+    return int(differs > 0)
+
+
+if __name__ == "__main__":
+    main()
