@@ -86,7 +86,7 @@ def test_a_document_is_compressed_before_ones_eyes_on_a_phone(page, scheme):
     page.find("#text").send_keys("A short document.")
     page.find("#compress").click()
     until(lambda: page.visible("#curve circle"), 30)
-    assert text_of(page, "#status").startswith("fitting, 1 of 4 · ")
+    assert text_of(page, "#status").startswith("Fitting the compressed document, 1 of 4 · ")
     assert "3/9" in page.run("return document.getElementById('curve').textContent")
     page.find("#question").send_keys("who?")
     page.find("#ask").click()

@@ -18,8 +18,8 @@ from typing import Any
 
 from attangent._core.files import write_json
 from attangent.adapters import detach
-from attangent.compression import CompressedPrompt
-from attangent.compression.entry import compress
+from attangent.compression import CompressedPrompt, CompressionRequest
+from attangent.compression.pipeline import CompressionRun
 from attangent.compression.session import generate_text
 from attangent.serving.exports.engine_prefix import write_prefix
 from attangent.serving.exports.engine_server import EngineServer, LlamaServer
@@ -29,11 +29,11 @@ from attangent.serving.server import address_of
 from benchmarks.suites.compression.bench_compress import smollm2, smollm2_folder
 from benchmarks.suites.compression.prompts import PROMPTS
 from benchmarks.suites.serving.clients import start
-from benchmarks.suites.serving.engines import run_child
+from benchmarks.suites.serving.engines import WORK, run_child
 from benchmarks.suites.serving.llama import is_there, llama_server
 
 NAMES = ("theatre", "railway", "orchard", "observatory")
-PARAGRAPHS = 3
+PARAGRAPHS = 2
 SIZE = 64
 TOKENS = 24
 Asked = Sequence[tuple[str, str]]
@@ -51,8 +51,9 @@ def compressed(model: Any, tokenizer: Any, folder: Path) -> dict[str, Compressed
     """The compressed prompts by name, saved below the folder."""
     prompts = {}
     for name in NAMES:
-        content = [{"role": "system", "content": start_of(name)}]
-        prompts[name] = compress(model, tokenizer, content, SIZE, "plain")
+        request = CompressionRequest([{"role": "system", "content": start_of(name)}], keep=0, size=SIZE)
+        run = CompressionRun(model, tokenizer, request, folder=WORK / "same-tokens" / name)
+        prompts[name] = run.fit(SIZE, "plain")
         prompts[name].save(model, folder / name)
         write_json(folder / name / "report.json", {"own": []})  # no questions of the prompt's own
     return prompts

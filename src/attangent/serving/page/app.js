@@ -49,7 +49,7 @@ async function connect() {
     const models = (await (await api("/v1/models")).json()).data;
     $("key-form").hidden = true;
     base = models[0].id;
-    $("model").textContent = `${base} · OpenAI API at ${location.origin}/v1`;
+    $("model").textContent = base;
     $("base").textContent = `${location.origin}/v1`;
     await listPrefixes(models);
     showError("");
@@ -150,6 +150,17 @@ async function create(body) {
   }
 }
 
+const STEPS = {
+  "loading the model": "Loading the model",
+  reading: "Reading the document",
+  "making questions": "Asking the full document questions, to compare answers with",
+  scoring: "Finding the words that matter",
+  sampling: "Writing texts to fit on",
+  fitting: "Fitting the compressed document",
+  asking: "Asking the compressed document the same questions",
+  distilling: "Training the compressed document",
+  measuring: "Measuring the compressed document",
+};
 const isBusy = (prefix) => prefix.status === "waiting" || prefix.status === "compressing";
 
 async function watch(id) {
@@ -176,7 +187,7 @@ const elapsed = (seconds) => (seconds < 60 ? `${Math.floor(seconds)} s` : `${Mat
 function showProgress(prefix) {
   const { stage, done, total } = prefix.progress;
   const busy = isBusy(prefix);
-  const step = `${stage || "waiting"}${total ? `, ${done} of ${total}` : ""}`;
+  const step = `${STEPS[stage] || stage || "Waiting"}${total ? `, ${done} of ${total}` : ""}`;
   $("progress").hidden = false;
   $("bar").hidden = !busy;
   if (total) $("bar").value = done / total; else $("bar").removeAttribute("value");
@@ -279,7 +290,7 @@ async function writeAnswer(column, question, current, words, stats) {
   const model = column === "full" ? base : $("chat").dataset.model;
   const before = column === "full" ? [{ role: "system", content: current.text.trim() }] : [];
   const messages = [...before, ...current.turns[column], { role: "user", content: question }];
-  const body = { model, messages, temperature: 0, max_tokens: 256, stream: true, stream_options: { include_usage: true } };
+  const body = { model, messages, temperature: 0, max_tokens: 128, stream: true, stream_options: { include_usage: true } };
   const started = performance.now();
   let first = null, usage = null, text = "";
   words.textContent = "…";
