@@ -4,7 +4,7 @@ import pytest
 
 from attangent.compression.prompt import read_prompt
 from attangent.serving.exports.engine_prefix import EnginePrefix, Marker
-from benchmarks.suites.serving.engines import Tenant, alternating, requests_of, row, run_child
+from benchmarks.suites.serving.engines import Tenant, alternating, bodies_of, requests_of, row, run_child
 from tests.compression.cases import ChatLetters
 
 PREFIX = EnginePrefix("needles-0", Marker([1, 2, 3], []), (), "m", 90)
@@ -32,15 +32,23 @@ def test_requests_of_tenants_alternate():
 
 def test_a_row_counts_right_answers_and_orders_waits():
     result = {
-        "answers": [[ord(letter) for letter in text] for text in ("it is 12.", "it is 7.")],
+        "texts": ["it is 12.", "it is 7."],
         "first_token": [0.3, 0.1],
         "seconds": 4.0,
         "processor_seconds": 2.0,
         "peak_bytes": 5.0,
     }
-    figures = row(ChatLetters(), "full", result, ["12", "8"])
+    figures = row("full", result, ["12", "8"])
     assert (figures["right"], figures["asked"], figures["requests_per_second"]) == (1, 2, 0.5)
     assert figures["first_token_median"] == pytest.approx(0.2)
+
+
+def test_chats_ask_the_same_of_prompt_prefix_and_base():
+    tenant = Tenant("needles-0", "needles")
+    ways = bodies_of(tenant, "base", 2)
+    assert [body["model"] for body in ways["compressed"]] == ["needles-0", "needles-0"]
+    assert ways["full"][1]["messages"] == [*tenant.content(), *ways["none"][1]["messages"]]
+    assert ways["compressed"][1]["messages"] == ways["none"][1]["messages"]
 
 
 def test_without_vllm_the_variable_is_named(monkeypatch):

@@ -45,3 +45,12 @@ def test_the_least_recently_used_goes_first():
     assert reuse.number_of_bytes == 40 * 8
     reuse.keep("d", range(200), layers(200))
     assert reuse.find("d", range(200)) == (0, [])
+
+
+def test_another_question_on_the_same_text_replaces_the_first():
+    reuse = PromptReuse(10_000)
+    reuse.keep("a", [*IDS, 1, 2], layers(42))
+    reuse.keep("a", [*IDS, 3], layers(41))
+    assert reuse.number_of_bytes == 41 * 8
+    reuse.keep("a", [*IDS[:20], *range(100, 120)], layers(40))
+    assert reuse.number_of_bytes == (41 + 40) * 8

@@ -59,27 +59,34 @@ def start(model: str, folders: dict[str, Path], store: Path) -> tuple[Any, socke
     return server, listener
 
 
-def ask(url: str, model: str, tokens: int) -> dict[str, float]:
-    """One request, streamed: its tokens, and the seconds to the first one and to the end."""
+def ask(url: str, model: str, tokens: int) -> dict[str, Any]:
+    """Ask for this many tokens of any text."""
+    body = {"model": model, "messages": [{"role": "user", "content": QUESTION}], "max_tokens": tokens}
+    return chat(url, body | {"temperature": 1, "seed": 1})
+
+
+def chat(url: str, body: dict[str, Any]) -> dict[str, Any]:
+    """One request, streamed: its text and tokens, and the seconds to the first one and to the end."""
     import httpx
 
-    body = {"model": model, "messages": [{"role": "user", "content": QUESTION}], "max_tokens": tokens}
-    body |= {"seed": 1, "stream": True, "stream_options": {"include_usage": True}}
+    body = {"temperature": 0, **body, "stream": True, "stream_options": {"include_usage": True}}
     started = time.perf_counter()
     first = None
+    text = ""
     usage: dict[str, Any] = {}
-    with httpx.stream(
-        "POST", f"{url}v1/chat/completions", json=body, timeout=600, trust_env=False
-    ) as response:
+    address = f"{url}v1/chat/completions"
+    with httpx.stream("POST", address, json=body, timeout=600, trust_env=False) as response:
         for line in response.iter_lines():
             if not line.startswith("data: {"):
                 continue
             chunk = json.loads(line[6:])
             usage = chunk.get("usage") or usage
-            if first is None and chunk["choices"] and chunk["choices"][0]["delta"].get("content"):
+            text += (chunk["choices"][0]["delta"].get("content") or "") if chunk["choices"] else ""
+            if first is None and text:
                 first = time.perf_counter() - started
     seconds = time.perf_counter() - started
     return {
+        "text": text,
         "tokens": usage["completion_tokens"],
         "first": seconds if first is None else first,
         "seconds": seconds,

@@ -1,11 +1,12 @@
-"""Full prompts with vLLM's own prefix cache, compressed prefixes and no prompt, with clients at once.
+"""Full prompts with the engine's own prefix cache, compressed prefixes and no prompt, with clients at once.
 
 Run `ATTANGENT_VLLM_PYTHON=PYTHON python -m benchmarks.suites.serving.engines`; `--help` lists the options.
 
-The prompts have 500 to 4,000 tokens and are compressed by `plain` to the sizes below. Twelve questions are
-asked on each. A prompt serves several tenants: their full prompts begin with the tenant's name, so that
-none of their blocks is shared. Requests of the tenants alternate. vLLM's prefix cache is warm in all three
-ways, so what is compared is memory and the cost of decoding, not the reading of the prompt. Rows go to
+The prompts have 500 to 4,000 tokens and are compressed by `plain` to the sizes below. Up to twelve questions
+are asked on each. A prompt serves several tenants: their full prompts begin with the tenant's name, so that
+none of their blocks is shared. Requests of the tenants alternate. The prefix cache is warm in all three ways,
+so what is compared is memory and the cost of decoding, not the reading of the prompt. KV memory is that of
+running requests; for `attangent serve` the prompts that it keeps for later requests are included. Rows go to
 benchmarks/results/engines.json with the machine's load.
 """
 
@@ -16,7 +17,9 @@ import re
 import statistics
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -30,9 +33,12 @@ from attangent.compression.pipeline import CompressionRun
 from attangent.compression.prompt import BareReader, read_prompt
 from attangent.serving.exports.engine_prefix import EnginePrefix, write_prefix
 from attangent.serving.exports.plain import plain_prefix
+from attangent.serving.scheduler import BASE
+from attangent.serving.server import address_of
 from benchmarks.harness import folders
 from benchmarks.suites.compression.bench_compress import smollm2, smollm2_folder
 from benchmarks.suites.compression.prompts import PROMPTS
+from benchmarks.suites.serving.clients import chat, start
 
 RESULTS = folders.RESULTS / "engines.json"
 WORK = folders.ENVIRONMENTS / "engines"
@@ -93,10 +99,10 @@ def export(model: Any, tokenizer: Any, tenant: Tenant) -> EnginePrefix:
     return prefix
 
 
-def requests_of(tokenizer: Any, tenant: Tenant, prefix: EnginePrefix) -> Requests:
-    """The tokens of every question in the three ways."""
+def requests_of(tokenizer: Any, tenant: Tenant, prefix: EnginePrefix, count: int = ASKED) -> Requests:
+    """The tokens of the first questions in the three ways."""
     ids, reader = read_prompt(tokenizer, tenant.content())
-    asked = PROMPTS[tenant.prompt]().questions[:ASKED]
+    asked = PROMPTS[tenant.prompt]().questions[:count]
     questions = [reader.question(tokenizer, question).tolist() for question, _ in asked]
     bare = [BareReader().question(tokenizer, question).tolist() for question, _ in asked]
     return {
@@ -106,7 +112,7 @@ def requests_of(tokenizer: Any, tenant: Tenant, prefix: EnginePrefix) -> Request
     }
 
 
-def alternating(tenants: Sequence[Requests]) -> Requests:
+def alternating(tenants: Sequence[Mapping[str, list[Any]]]) -> dict[str, list[Any]]:
     """The requests of all tenants in turn, by way."""
     return {
         way: [request for turn in zip(*(each[way] for each in tenants), strict=True) for request in turn]
@@ -135,9 +141,77 @@ def run_child(job: Mapping[str, Any]) -> dict[str, Any]:
         return json.loads(paths[1].read_text())
 
 
-def row(tokenizer: Any, way: str, result: Mapping[str, Any], expected: Sequence[str]) -> dict[str, Any]:
+def in_vllm(tenants: Sequence[Tenant], clients: int, count: int) -> dict[str, dict[str, Any]]:
+    """Results of vLLM by way."""
+    model, tokenizer = smollm2()
+    requests = [requests_of(tokenizer, tenant, export(model, tokenizer, tenant), count) for tenant in tenants]
+    job = {
+        "model": str(smollm2_folder()),
+        "prefixes": [str(tenant.folder) for tenant in tenants],
+        "requests": alternating(requests),
+        "clients": clients,
+        "tenants": len(tenants),
+        "tokens": TOKENS,
+    }
+    results = run_child(job)
+    for result in results.values():
+        result["texts"] = [tokenizer.decode(ids) for ids in result.pop("answers")]
+    return results
+
+
+def bodies_of(tenant: Tenant, base: str, count: int) -> dict[str, list[dict[str, Any]]]:
+    """Chat requests of the first questions in the three ways."""
+    asked = [[{"role": "user", "content": text}] for text, _ in PROMPTS[tenant.prompt]().questions[:count]]
+    return {
+        "full": [{"model": base, "messages": [*tenant.content(), *question]} for question in asked],
+        "compressed": [{"model": tenant.name, "messages": question} for question in asked],
+        "none": [{"model": base, "messages": question} for question in asked],
+    }
+
+
+def in_attangent(tenants: Sequence[Tenant], clients: int, count: int) -> dict[str, dict[str, Any]]:
+    """Results of `attangent serve` by way; it runs in this process."""
+    prefixes = {tenant.name: compress_once(*smollm2(), tenant.prompt) for tenant in tenants}
+    with tempfile.TemporaryDirectory() as scratch:
+        server, listener = start(str(smollm2_folder()), prefixes, Path(scratch))
+        service = server.config.app.state.service
+        results = {}
+        base = service.catalog.base
+        for way, bodies in alternating([bodies_of(tenant, base, count) for tenant in tenants]).items():
+            batch = service.engine.batches[BASE]
+            states = sum(batch.prefix_bytes(name) for name in prefixes) if way == "compressed" else 0
+            for body in bodies[: len(tenants)]:
+                chat(address_of(listener), body | {"max_tokens": 1})
+            results[way] = answer_all(service.engine, address_of(listener), bodies, clients, states)
+            service.engine.call(lambda batch=batch: batch.reuse.forget(None)).result()
+        server.should_exit = True
+    return results
+
+
+def answer_all(
+    engine: Any, url: str, bodies: Sequence[dict[str, Any]], clients: int, states: int
+) -> dict[str, Any]:
+    """Answer all requests, at most `clients` at once, and watch the memory of keys and values."""
+    started = time.perf_counter()
+    processor = time.process_time()
+    peak = 0
+    with ThreadPoolExecutor(clients) as pool:
+        jobs = [pool.submit(chat, url, body | {"max_tokens": TOKENS}) for body in bodies]
+        while not all(job.done() for job in jobs):
+            peak = max(peak, engine.kv_bytes)
+            time.sleep(0.02)
+    return {
+        "seconds": time.perf_counter() - started,
+        "processor_seconds": time.process_time() - processor,
+        "peak_bytes": peak + states,
+        "texts": [job.result()["text"] for job in jobs],
+        "first_token": [job.result()["first"] for job in jobs],
+    }
+
+
+def row(way: str, result: Mapping[str, Any], expected: Sequence[str]) -> dict[str, Any]:
     """Figures of one way."""
-    texts = [tokenizer.decode(ids) for ids in result["answers"]]
+    texts = result["texts"]
     right = sum(re.search(words, text) is not None for words, text in zip(expected, texts, strict=True))
     waits = sorted(result["first_token"])
     return {
@@ -152,43 +226,39 @@ def row(tokenizer: Any, way: str, result: Mapping[str, Any], expected: Sequence[
     }
 
 
-def measure(tenants: Sequence[Tenant], clients: int) -> list[dict[str, Any]]:
+def measure(engine: str, tenants: Sequence[Tenant], clients: int, count: int) -> list[dict[str, Any]]:
     """All ways for these tenants."""
-    model, tokenizer = smollm2()
-    requests = [requests_of(tokenizer, tenant, export(model, tokenizer, tenant)) for tenant in tenants]
-    questions = [PROMPTS[tenant.prompt]().questions[:ASKED] for tenant in tenants]
-    expected = [words for turn in zip(*questions, strict=True) for _, words in turn]
-    job = {
-        "model": str(smollm2_folder()),
-        "prefixes": [str(tenant.folder) for tenant in tenants],
-        "requests": alternating(requests),
-        "clients": clients,
-        "tenants": len(tenants),
-        "tokens": TOKENS,
-    }
     before = os.getloadavg()[0]
-    results = run_child(job)
+    run = {"vllm": in_vllm, "attangent": in_attangent}[engine]
+    results = run(tenants, clients, count)
+    questions = [PROMPTS[tenant.prompt]().questions[:count] for tenant in tenants]
+    expected = [words for turn in zip(*questions, strict=True) for _, words in turn]
     names = [tenant.name for tenant in tenants]
-    about = {"clients": clients, "tenants": names, "load": [before, os.getloadavg()[0]]}
-    return [{**row(tokenizer, way, result, expected), **about} for way, result in results.items()]
+    about = {"engine": engine, "clients": clients, "tenants": names, "load": [before, os.getloadavg()[0]]}
+    return [{**row(way, result, expected), **about} for way, result in results.items()]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", nargs="+", default=["vllm", "attangent"], choices=["vllm", "attangent"])
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--prompts", nargs="+", default=["needles", "needles-2k"], choices=list(SIZES))
     parser.add_argument("--tenants", type=int, default=2, help="tenants per prompt")
+    parser.add_argument("--questions", type=int, default=ASKED, help="questions per tenant")
     options = parser.parse_args()
     pairs = product(range(options.tenants), options.prompts)
-    rows = measure([Tenant(f"{prompt}-{number}", prompt) for number, prompt in pairs], options.clients)
-    write_json(RESULTS, {"rows": rows})
+    tenants = [Tenant(f"{prompt}-{number}", prompt) for number, prompt in pairs]
+    rows = []
+    for engine in options.engine:
+        rows += measure(engine, tenants, options.clients, options.questions)
+        write_json(RESULTS, {"rows": rows})
     for each in rows:
         print(
-            f"{each['way']:10} {each['requests_per_second']:.2f} requests/s, first token "
+            f"{each['engine']:9} {each['way']:10} {each['requests_per_second']:.2f} requests/s, first token "
             f"{each['first_token_median']:.2f} s (p95 {each['first_token_p95']:.2f}), peak KV "
             f"{each['peak_kv_bytes'] / 2**20:.0f} MiB, right {each['right']} of {each['asked']}"
         )
-    print(f"load {rows[0]['load'][0]:.1f} to {rows[0]['load'][1]:.1f} on {os.cpu_count()} cores")
+    print(f"load {rows[0]['load'][0]:.1f} to {rows[-1]['load'][1]:.1f} on {os.cpu_count()} cores")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from attangent.serving.slot_cache import KeyValue
 
 _SHORTEST = 16
 """Copying fewer tokens than this saves nothing."""
+# A prompt that has this fraction of an earlier one replaces it.
+_ALIKE = 0.9
 _Key = tuple[str | None, tuple[int, ...]]
 
 
@@ -39,11 +41,17 @@ class PromptReuse:
         return longest, [(k[:, :, :longest], v[:, :, :longest]) for k, v in self._entries[best]]
 
     def keep(self, adapter: str | None, ids: Sequence[int], layers: list[KeyValue]) -> None:
-        """Keep the keys and values of a prompt, and drop the least recently used beyond the limit."""
+        """Keep the keys and values of a prompt, and drop the least recently used beyond the limit.
+
+        A prompt replaces one that it continues or that differs only in its last part, such as the question.
+        """
         key = (adapter, tuple(ids))
         size = _bytes(layers)
         if size > self.most_bytes or len(ids) < _SHORTEST or key in self._entries:
             return
+        for other in [other for other in self._entries if other[0] == adapter]:
+            if _common(other[1], ids) >= _ALIKE * len(other[1]):
+                self._drop(other)
         self._entries[key] = layers
         self.number_of_bytes += size
         while self.number_of_bytes > self.most_bytes:

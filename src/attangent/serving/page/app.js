@@ -106,7 +106,7 @@ function summary(prefix) {
   if (prefix.status === "failed") return `failed: ${prefix.error}`;
   if (!result) return prefix.status;
   const times = (result.full_bytes / Math.max(1, result.prefix_bytes)).toFixed(1);
-  return `${number(result.prompt_tokens)} tokens became ${number(result.size)} per head, ${times} times less memory, ` +
+  return `${number(result.prompt_tokens)} tokens became ${number(result.size)}, ${times} times less memory, ` +
     `${result.kept} of ${result.asked} answers kept`;
 }
 
