@@ -171,7 +171,8 @@ def bodies_of(tenant: Tenant, base: str, count: int) -> dict[str, list[dict[str,
 
 def in_attangent(tenants: Sequence[Tenant], clients: int, count: int) -> dict[str, dict[str, Any]]:
     """Results of `attangent serve` by way; it runs in this process."""
-    prefixes = {tenant.name: compress_once(*smollm2(), tenant.prompt) for tenant in tenants}
+    model, tokenizer = smollm2()
+    prefixes = {tenant.name: compress_once(model, tokenizer, tenant.prompt) for tenant in tenants}
     with tempfile.TemporaryDirectory() as scratch:
         server, listener = start(str(smollm2_folder()), prefixes, Path(scratch))
         service = server.config.app.state.service
