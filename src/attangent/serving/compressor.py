@@ -86,9 +86,9 @@ class Compressor:
             self._current = None
         if self._stopping:
             return
-        self.store.finish(id, error)
         if error is None:
-            self.on_ready(self.store.get(id))
+            self.on_ready(self.store.get(id))  # first, so that whoever reads "ready" can use it
+        self.store.finish(id, error)
 
     def _watch(self, id: str) -> str | None:
         """Run the process of a compression; return why it failed, or None."""
