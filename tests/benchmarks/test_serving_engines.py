@@ -33,13 +33,14 @@ def test_requests_of_tenants_alternate():
 def test_a_row_counts_right_answers_and_orders_waits():
     result = {
         "texts": ["it is 12.", "it is 7."],
+        "tokens": 10,
         "first_token": [0.3, 0.1],
         "seconds": 4.0,
         "processor_seconds": 2.0,
         "peak_bytes": 5.0,
     }
     figures = row("full", result, ["12", "8"])
-    assert (figures["right"], figures["asked"], figures["requests_per_second"]) == (1, 2, 0.5)
+    assert (figures["right"], figures["asked"], figures["tokens_per_second"]) == (1, 2, 2.5)
     assert figures["first_token_median"] == pytest.approx(0.2)
 
 

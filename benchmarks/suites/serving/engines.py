@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import attangent
-from attangent._core.files import real_folder, write_json
+from attangent._core.files import read_json, real_folder, write_json
 from attangent.adapters.files.format import CONFIG as ADAPTER_CONFIG
 from attangent.compression import CompressionRequest
 from attangent.compression.pipeline import CompressionRun
@@ -155,7 +155,9 @@ def in_vllm(tenants: Sequence[Tenant], clients: int, count: int) -> dict[str, di
     }
     results = run_child(job)
     for result in results.values():
-        result["texts"] = [tokenizer.decode(ids) for ids in result.pop("answers")]
+        answers = result.pop("answers")
+        result["texts"] = [tokenizer.decode(ids) for ids in answers]
+        result["tokens"] = sum(map(len, answers))
     return results
 
 
@@ -206,6 +208,7 @@ def answer_all(
         "processor_seconds": time.process_time() - processor,
         "peak_bytes": peak + states,
         "texts": [job.result()["text"] for job in jobs],
+        "tokens": sum(job.result()["tokens"] for job in jobs),
         "first_token": [job.result()["first"] for job in jobs],
     }
 
@@ -217,8 +220,9 @@ def row(way: str, result: Mapping[str, Any], expected: Sequence[str]) -> dict[st
     waits = sorted(result["first_token"])
     return {
         "way": way,
-        "requests_per_second": len(texts) / result["seconds"],
-        "requests_per_processor_second": len(texts) / result["processor_seconds"],
+        # Answers differ in length between the ways, so tokens are compared and not requests.
+        "tokens_per_second": result["tokens"] / result["seconds"],
+        "tokens_per_processor_second": result["tokens"] / result["processor_seconds"],
         "first_token_median": statistics.median(waits),
         "first_token_p95": waits[int(0.95 * (len(waits) - 1))],
         "peak_kv_bytes": result["peak_bytes"],
@@ -239,6 +243,11 @@ def measure(engine: str, tenants: Sequence[Tenant], clients: int, count: int) ->
     return [{**row(way, result, expected), **about} for way, result in results.items()]
 
 
+def stored_rows() -> list[dict[str, Any]]:
+    """Rows of earlier runs."""
+    return read_json(RESULTS)["rows"] if RESULTS.is_file() else []
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", nargs="+", default=["vllm", "attangent"], choices=["vllm", "attangent"])
@@ -250,12 +259,13 @@ def main() -> None:
     pairs = product(range(options.tenants), options.prompts)
     tenants = [Tenant(f"{prompt}-{number}", prompt) for number, prompt in pairs]
     rows = []
+    others = [row for row in stored_rows() if row.get("engine") not in options.engine]
     for engine in options.engine:
         rows += measure(engine, tenants, options.clients, options.questions)
-        write_json(RESULTS, {"rows": rows})
+        write_json(RESULTS, {"rows": [*others, *rows]})
     for each in rows:
         print(
-            f"{each['engine']:9} {each['way']:10} {each['requests_per_second']:.2f} requests/s, first token "
+            f"{each['engine']:9} {each['way']:10} {each['tokens_per_second']:.1f} tokens/s, first token "
             f"{each['first_token_median']:.2f} s (p95 {each['first_token_p95']:.2f}), peak KV "
             f"{each['peak_kv_bytes'] / 2**20:.0f} MiB, right {each['right']} of {each['asked']}"
         )
