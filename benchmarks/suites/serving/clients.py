@@ -36,7 +36,7 @@ def prefix_folders(model: str, count: int, folder: Path) -> dict[str, Path]:
     network, tokenizer = load_causal_lm(model)
     folders = {}
     for seed in range(count):
-        states = {
+        states: dict[str, Any] = {
             layer.name: drawn_state(uneven_sizes(layer.kv_heads), layer, seed)
             for layer in attention_layers(network)
         }

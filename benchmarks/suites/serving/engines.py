@@ -21,7 +21,6 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +75,8 @@ class Tenant:
 
     def content(self) -> list[dict[str, str]]:
         """The full prompt, which begins with the tenant's name."""
-        first, *rest = (dict(message) for message in PROMPTS[self.prompt]().content)  # type: ignore[arg-type]
+        messages: Any = PROMPTS[self.prompt]().content
+        first, *rest = (dict(message) for message in messages)
         return [first | {"content": f"{self.name}. {first['content']}"}, *rest]
 
 
@@ -256,8 +256,11 @@ def main() -> None:
     parser.add_argument("--tenants", type=int, default=2, help="tenants per prompt")
     parser.add_argument("--questions", type=int, default=ASKED, help="questions per tenant")
     options = parser.parse_args()
-    pairs = product(range(options.tenants), options.prompts)
-    tenants = [Tenant(f"{prompt}-{number}", prompt) for number, prompt in pairs]
+    tenants = [
+        Tenant(f"{prompt}-{number}", prompt)
+        for number in range(options.tenants)
+        for prompt in options.prompts
+    ]
     rows = []
     others = [row for row in stored_rows() if row.get("engine") not in options.engine]
     for engine in options.engine:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 VARIABLES = ("ATTANGENT_LLAMA_PYTHON", "ATTANGENT_LLAMA_GGUF")
 _SERVER = """
@@ -38,7 +39,11 @@ def llama_server(slots: Path, cache: str = "F32") -> Iterator[str]:
     """Run a server with keys and values of type F32, F16 or Q8_0; yield its address."""
     python, gguf = (os.environ[name] for name in VARIABLES)
     slots.mkdir(parents=True, exist_ok=True)
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    pipes: dict[str, Any] = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.DEVNULL,
+    }
     command = [python, "-c", _SERVER, gguf, f"{slots}/", cache]
     # Rotated 8-bit caches cannot be filled from outside.
     environment = os.environ | {"LLAMA_ATTN_ROT_DISABLE": "1"}
