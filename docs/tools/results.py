@@ -1,0 +1,120 @@
+"""Write docs/results.md, all headline tables on one page, from benchmarks/results: `python docs/tools/results.py`."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.suites.compression import documents
+from benchmarks.suites.tuning import fresh
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "results.md"
+TEXT = """# Results
+
+Every table comes from a file in `benchmarks/results`, which the command above it writes; `python docs/tools/results.py` writes this page.
+
+## Compression
+
+Right answers to 25 hand-written questions on each of four documents of about 500 tokens, SmolLM2-135M. Documents and questions were fixed before anything was
+measured. "8x" means an eighth of the prompt's memory ([how-to](compress.md)).
+
+    python -m benchmarks.suites.compression.documents
+
+{compression}
+
+## Serving
+
+Prompts of several tenants in one engine: the full prompts with the engine's own prefix cache, compressed prompts, and no prompt ([how-to](engines.md)).
+
+    python -m benchmarks.suites.serving.engines
+
+{serving}
+
+## Tuning
+
+Accuracy on 500 test rows of five public tasks on which nothing was chosen; MiniLM; rows to train on in brackets ([how-to](tuning.md)). A dash was not run.
+
+    python -m benchmarks.suites.tuning.fresh FOLDER OUT
+
+{tuning}
+
+## Forecasting
+
+Six sets of different kinds, then nine competition sets ([more tables](competitions.md), [how-to](forecast.md)).
+
+    python -m benchmarks.suites.forecast.kinds --kept FOLDER
+    python -m benchmarks.suites.forecast.competitions --rivals PYTHON --kept FOLDER
+
+{kinds}
+
+{competitions}
+
+## Speed and memory
+
+Each line compares with a named peer in the same run; below 1 is less than the peer ([all tables](benchmarks.md)).
+
+    python -m benchmarks
+
+{speed}
+"""
+
+
+def rows_of(name: str) -> Any:
+    return json.loads((RESULTS / name).read_text())
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def serving() -> str:
+    cells = [
+        (
+            f"{row.get('engine', 'vllm')}, {row['way']}, {row['clients']} clients",
+            f"{row['requests_per_second']:.2f}",
+            f"{row['first_token_median']:.2f} s",
+            f"{row['peak_kv_bytes'] / 2**20:.0f} MiB",
+            f"{row['right']} of {row['asked']}",
+        )
+        for row in rows_of("engines.json")["rows"]
+    ]
+    return markdown(("engine and prompt", "requests/s", "first token", "KV memory", "right answers"), cells)
+
+
+def tuning() -> str:
+    lines = (RESULTS / "tuning_fresh.jsonl").read_text().splitlines()
+    table, *gaps = fresh.table([json.loads(line) for line in lines]).split("\ntune - ")
+    return "\n\n".join([table, "\n".join(f"- tune less {gap}" for gap in gaps)])
+
+
+def first_tables(name: str, count: int) -> str:
+    """Return the first tables of a Markdown file with the sentence above each."""
+    blocks = (RESULTS / name).read_text().strip().split("\n\n")
+    return "\n\n".join(blocks[: 2 * count])
+
+
+def speed() -> str:
+    goals = rows_of("results.json")["goals"]
+    cells = [
+        (f"{goal['name']}: {goal['goal']}", f"{goal['at_most']:.3g}", f"{goal['measured']:.3g}")
+        for goal in goals
+    ]
+    return markdown(("ratio", "goal: at most", "measured"), cells)
+
+
+def page() -> str:
+    return TEXT.format(
+        compression=documents.table(rows_of("compress_documents.json")),
+        serving=serving(),
+        tuning=tuning(),
+        kinds=first_tables("kinds.md", 2),
+        competitions=first_tables("competitions.md", 1),
+        speed=speed(),
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
