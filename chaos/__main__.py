@@ -28,7 +28,7 @@ def main() -> None:
     print(f"seed {options.seed}; {closed}", flush=True)
     report = _alone(options) if options.alone else run_all(pieces_of(options), options)
     report.write(options.out)
-    print(report.markdown())
+    print(f"\n{report.table()}\n{'passed' if report.passed else 'NOT PASSED'} with seed {report.seed}")
     sys.exit(0 if report.passed else MISSED if options.alone else 1)
 
 
@@ -57,7 +57,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--go-on", action="store_true", help="keep the pieces that an earlier run finished")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--of", nargs="*", default=list(NAMES), help="commands that kills and disk take")
-    parser.add_argument("--kills", type=int, default=10, help="of every command")
+    parser.add_argument("--kills", type=int, default=5, help="of every command")
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)
     if unknown:

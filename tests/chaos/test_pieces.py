@@ -67,13 +67,14 @@ def test_reports_are_added_up(ran, tmp_path):
     assert json.loads((tmp_path / "chaos.json").read_text())["passed"]
 
 
-@pytest.mark.parametrize(("code", "found"), [(MISSED, "1"), (1, "0 of 1"), (-9, "0 of 1")])
+@pytest.mark.parametrize(("code", "found"), [(MISSED, "1 hang"), (1, "exit code 1"), (-9, "exit code -9")])
 def test_a_piece_that_missed_a_bar_or_crashed_fails_the_run(ran, tmp_path, code, found):
     ran[0]["files"] = code
     asked = options(tmp_path, inputs=100, parts=["files"])
     report = run_all(pieces_of(asked), asked)
     assert not report.passed
-    assert found in [bar.found for bar in report.bars() if not bar.met]
+    assert found in report.table()
+    assert report.met == {"files": False}
 
 
 def test_going_on_keeps_what_was_finished_with_the_same_arguments(ran, tmp_path):

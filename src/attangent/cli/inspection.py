@@ -47,8 +47,8 @@ def stages(
         check_picture(plot)
     readings = read_metrics(metrics, group, step)
     earliest = float("-inf") if warmup is None else warmup
-    if not (readings["step"] >= earliest).any():
-        last = readings["step"].max()
+    if not max(readings["step"]) >= earliest:
+        last = max(readings["step"])
         raise AttangentError(f"--warmup {warmup:g} leaves no readings; pass a step up to {last:g}")
     findings = find_stages(readings, warmup=earliest, false_alarms=false_alarms)
     if plot is not None:
