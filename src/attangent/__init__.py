@@ -7,9 +7,9 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+from attangent._core.deprecation import forward_moved_modules as _forward_moved_modules
 from attangent._core.deprecation import moved_names as _moved_names
 from attangent._core.errors import AttangentError
-from attangent._core.moved import forward_moved_modules as _forward_moved_modules
 from attangent._version import __version__
 
 if _TYPE_CHECKING:

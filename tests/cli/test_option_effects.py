@@ -78,8 +78,8 @@ SHOWN_BY = {
         "--api-key --rows --seconds --json --quiet": f"{PASSED_ON}::test_a_server_gets_its_limits",
     },
     "export": {
-        "--to --model --out --name": f"{CLI}/test_export.py::test_vllm_gets_a_folder_and_the_user_a_command",
-        "--server --slots --json": f"{CLI}/test_export.py::test_llama_cpp_is_filled_and_asked",
+        "--to --model --out --name": f"{CLI}/test_serving.py::test_vllm_gets_a_folder_and_the_user_a_command",
+        "--server --slots --json": f"{CLI}/test_serving.py::test_llama_cpp_is_filled_and_asked",
     },
     "forecast": {
         "--target --plot": f"{CLI}/test_forecasting.py::test_forecast_writes_a_table_and_a_picture",
@@ -98,7 +98,7 @@ SHOWN_BY = {
         "--layer --target --json --plot": f"{CLI}/test_inspection.py::test_spectrum_of_a_folder",
     },
     "doctor": {
-        "--json": f"{CLI}/test_doctor.py::test_doctor_prints_every_fact_and_the_same_as_json",
+        "--json": f"{CLI}/test_inspection.py::test_doctor_prints_every_fact_and_the_same_as_json",
         "--quiet": f"{PASSED_ON}::test_doctor_names_only_what_is_missing",
     },
     "demo": {

@@ -137,7 +137,7 @@ def new_claims(
     quiet: Quiet = False,
 ) -> None:
     """Write a package of claims for another paper, with an example and a test."""
-    from attangent.audit.new_claims import write_new_claims
+    from attangent.audit.plugins import write_new_claims
 
     folder = write_new_claims(name, out)
     if json_:
@@ -158,7 +158,7 @@ def _print_claims(ids: list[str], paper: str | None, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(_described(ids, paper), indent=1))
         return
-    from attangent.audit.listing import list_claims
+    from attangent.audit.registry import list_claims
 
     rows = [(claim.id, claim.nature, claim.place, claim.title) for claim in list_claims(ids, paper)]
     _print_table(("claim", "nature", "place", "title"), rows)

@@ -19,12 +19,10 @@ from attangent.cli.auditing import audit, new_claims, report
 from attangent.cli.common_options import ShortHelpCommand, ShortHelpGroup, spoken
 from attangent.cli.compression import chat, compress, generate
 from attangent.cli.demo import demo
-from attangent.cli.doctor import doctor, extra_with
 from attangent.cli.evaluation import evaluate
-from attangent.cli.export import export
 from attangent.cli.forecasting import forecast
-from attangent.cli.inspection import spectrum, stages
-from attangent.cli.serving import serve
+from attangent.cli.inspection import doctor, extra_with, spectrum, stages
+from attangent.cli.serving import export, serve
 from attangent.cli.tuning import predict, tune
 
 TERMINATED = 143

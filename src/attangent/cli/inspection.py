@@ -1,16 +1,22 @@
-"""Commands that inspect a training run or a model: stages and spectrum."""
+"""Commands that inspect a training run, a model or this installation: stages, spectrum and doctor."""
 
 import json
+import os
+import platform
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attangent._core.errors import AttangentError
-from attangent.cli.common_options import AsJson
+from attangent._version import __version__
+from attangent.cli.common_options import AsJson, Quiet
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 Plot = Annotated[Path | None, typer.Option(help="Write a figure to this file (.png, .svg or .pdf).")]
 
@@ -102,3 +108,118 @@ def spectrum(
 def _records(frame: "pd.DataFrame") -> list[dict[str, object]]:
     """Convert rows to JSON values, with null for missing ones."""
     return json.loads(str(frame.to_json(orient="records", double_precision=12)))
+
+
+EXTRAS = {
+    "adapters": (
+        ("transformers", "peft", "accelerate", "datasets"),
+        "tune, compress and the claims on language models",
+    ),
+    "cluster": (("distributed",), "audits and kernels on a Dask cluster (--dask)"),
+    "forecast": (("holidays", "pyarrow"), "holidays and Parquet files in forecasts"),
+    "logs": (("tensorboard",), "stages from TensorBoard event files"),
+    "quantised": (("torchao",), "tune --quantised int8"),
+}
+_DEPENDENCIES_OF_EXTRAS = {"huggingface_hub": "adapters", "tokenizers": "adapters"}
+_REQUIRED = ("torch", "numpy", "scipy", "scikit-learn", "pandas", "matplotlib")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line: a name, what was found, whether it is fine, and what to do otherwise."""
+
+    name: str
+    found: str
+    fine: bool = True
+    advice: str = ""
+
+
+def doctor(json_: AsJson = False, quiet: Quiet = False) -> None:
+    """Show versions, cores, threads, devices, extras and data, and what each missing part would add.
+
+    With --quiet, show only what is missing.
+    """
+    facts = [fact for fact in examine() if not (quiet and fact.fine)]
+    if json_:
+        typer.echo(json.dumps([asdict(fact) for fact in facts], indent=1))
+        return
+    width = max((len(fact.name) for fact in facts), default=0)
+    for fact in facts:
+        typer.echo(f"{'ok' if fact.fine else '--'}  {fact.name:{width}}  {fact.found}")
+        if fact.advice:
+            typer.echo(f"    {'':{width}}  {fact.advice}")
+
+
+def examine() -> list[Fact]:
+    """Return all facts about this installation."""
+    return [
+        Fact("attangent", __version__),
+        Fact("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        *(Fact(name, _installed(name) or "missing", _installed(name) is not None) for name in _REQUIRED),
+        *(_extra(name) for name in EXTRAS),
+        *_threads(),
+        _compiled(),
+        _data(),
+    ]
+
+
+def extra_with(package: str) -> str | None:
+    """Return the extra that installs a package; None if no extra does."""
+    extras = (name for name, (packages, _) in EXTRAS.items() if package in packages)
+    return next(extras, _DEPENDENCIES_OF_EXTRAS.get(package))
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _extra(name: str) -> Fact:
+    packages, purpose = EXTRAS[name]
+    missing = [package for package in packages if _installed(package) is None]
+    present = ", ".join(f"{package} {_installed(package)}" for package in packages if package not in missing)
+    advice = f"pip install 'attangent[{name}]' adds {purpose}" if missing else ""
+    return Fact(f"extra {name}", present or "not installed", not missing, advice)
+
+
+def _threads() -> list[Fact]:
+    import joblib
+    import torch
+
+    cores = joblib.cpu_count()
+    threads = torch.get_num_threads()
+    advice = f"set OMP_NUM_THREADS={cores}: more threads than cores wait for each other"
+    devices = "cpu" if not torch.cuda.is_available() else f"cpu, {torch.cuda.device_count()} x cuda"
+    return [
+        Fact("cores", f"{cores} of {os.cpu_count()}"),
+        Fact("threads", f"{threads} in torch", threads <= cores, "" if threads <= cores else advice),
+        Fact("workers", f"up to {cores} in an audit, 1 thread each"),
+        Fact("devices", devices),
+    ]
+
+
+def _compiled() -> Fact:
+    from attangent.attention.backends.cpu.decoding import library
+    from attangent.attention.backends.cpu.prepare import trusted
+
+    missing = [name for name, code in (("decoding", library()), ("attention", trusted())) if code is None]
+    if not missing:
+        return Fact("compiled code", "loaded")
+    advice = "install a C compiler and reinstall attangent: attention with a prefix gets faster"
+    return Fact("compiled code", f"none for {' and '.join(missing)}; torch is used instead", False, advice)
+
+
+def _data() -> Fact:
+    from attangent.data import all_sets, folders, look
+
+    searched = folders()
+    missing = [str(folder) for folder in searched if not folder.is_dir()]
+    if missing:
+        return Fact("data", f"there is no folder {missing[0]}", False, "attangent data list shows its source")
+    present = [data_set.name for data_set in all_sets() if all(state.fine for state in look(data_set))]
+    if present:
+        return Fact("data", f"{', '.join(present)} in {', '.join(map(str, searched))}")
+    found = f"no data set in {searched[0]}" if searched else "only the samples in the package"
+    return Fact("data", found, False, "attangent data list shows all data sets and where to get them")

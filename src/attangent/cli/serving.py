@@ -1,14 +1,19 @@
-"""The command `serve`. Heavy imports wait until it runs."""
+"""The commands `serve`, and `export` for other engines. Heavy imports wait until one of them runs."""
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from attangent._core.errors import AttangentError
+from attangent._core.progress import Bars
 from attangent.cli.common_options import AsJson, Quiet
 from attangent.cli.compression import Model
+from attangent.cli.tuning import check_base
+
+if TYPE_CHECKING:
+    from attangent.serving.exports.entry import Export, ExportRequest
 
 
 def serve(
@@ -94,3 +99,153 @@ def _folders(option: str, values: list[str] | None) -> dict[str, Path]:
             raise AttangentError(f"--{option} {name}: there is no folder {folder}")
         folders[name] = Path(folder)
     return folders
+
+
+Target = Literal["vllm", "llama.cpp", "transformers", "sentence-transformers"]
+_PROMPT_TARGETS = ("vllm", "llama.cpp")
+_TUNED_TARGETS = ("transformers", "sentence-transformers")
+
+
+def export(
+    folder: Annotated[
+        Path,
+        typer.Argument(help="Folder that `attangent compress --method plain` or `attangent tune` wrote."),
+    ],
+    to: Annotated[Target, typer.Option(help="Engine or library to export to.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder to write to.", show_default="one named after the engine, in FOLDER"),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="New location of the base model, if it has moved.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the prefix in the engine.", show_default="that of FOLDER")
+    ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(help="Address of the running engine, to measure the answers kept in it."),
+    ] = None,
+    slots: Annotated[
+        Path | None, typer.Option(help="Folder that llama-server has as --slot-save-path.")
+    ] = None,
+    json_: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a compressed prompt for vLLM or llama.cpp, or a tuned classifier for transformers.
+
+    For a prompt, count the answers that it keeps in the engine; llama.cpp needs a running server, which
+    writes the template of the slot file.
+    """
+    if _is_tuned_folder(folder, to):
+        if name or server or slots:
+            raise AttangentError("--name, --server and --slots are for compressed prompts; leave them out.")
+        _export_tuned(folder, to, folder / to if out is None else out, model, json_, quiet)
+    else:
+        _export_prompt(folder, to, out, model, name, server, slots, json_, quiet)
+
+
+def _is_tuned_folder(folder: Path, to: Target) -> bool:
+    """Return whether `attangent tune` wrote the folder; raise if it cannot be exported to this target."""
+    from attangent.tuning.folders.tuned import is_tuned
+
+    if not folder.is_dir():
+        raise AttangentError(
+            f"there is no folder {folder}; pass one that `attangent compress` or `attangent tune` wrote"
+        )
+    tuned = is_tuned(folder)
+    targets = _TUNED_TARGETS if tuned else _PROMPT_TARGETS
+    if to not in targets:
+        content = "a tuned model" if tuned else "no tuned model"
+        raise AttangentError(f"{folder} holds {content}; export it to {' or '.join(targets)}, not to {to}")
+    return tuned
+
+
+def _export_tuned(folder: Path, to: Any, out: Path, model: str | None, json_: bool, quiet: bool) -> None:
+    from attangent.tuning.folders.portable import export_tuned
+
+    check_base(folder, model)
+    export_tuned(folder, out, to, model)
+    if json_:
+        typer.echo(json.dumps({"folder": str(out), "to": to}, indent=1))
+    elif not quiet:
+        typer.echo(f"exported to {out}; {out / 'README.md'} shows how to load it")
+
+
+def _export_prompt(
+    folder: Path,
+    to: Target,
+    out: Path | None,
+    model: str | None,
+    name: str | None,
+    server: str | None,
+    slots: Path | None,
+    json_: bool,
+    quiet: bool,
+) -> None:
+    from attangent.serving.exports.entry import ExportRequest, export_prompt
+    from attangent.serving.exports.plain import base_model
+
+    base = base_model(folder)
+    place = folder / to if out is None else out
+    engine: Any = to  # one of the two engines: `export` has sent the others elsewhere
+    request = ExportRequest(folder, engine, place, name or folder.resolve().name, server, slots)
+    from attangent.adapters.hub import load_causal_lm
+
+    network, tokenizer = load_causal_lm(model or base)
+    with Bars(quiet or json_) as bars:
+        export = export_prompt(network, tokenizer, request, bars.show)
+    if json_:
+        typer.echo(json.dumps(_as_json(export), indent=1))
+    elif not quiet:
+        for line in _lines(export, request, model or base):
+            typer.echo(line)
+
+
+def _as_json(export: "Export") -> dict[str, Any]:
+    prefix = export.prefix
+    answers = None if export.answers is None else export.answers._asdict()
+    return {
+        "folder": str(export.folder),
+        "name": prefix.name,
+        "size": prefix.size,
+        "prompt_tokens": prefix.prompt_tokens,
+        "answers": answers,
+    }
+
+
+def _lines(export: "Export", request: "ExportRequest", model: str) -> list[str]:
+    prefix = export.prefix
+    lines = [f"{prefix.name}: {prefix.size} tokens instead of {prefix.prompt_tokens}, in {export.folder}"]
+    if export.answers is not None:
+        lines.append(f"answers kept in {request.engine}: {export.answers.kept} of {export.answers.asked}")
+    lines += (
+        _vllm_lines(export, request, model) if request.engine == "vllm" else _llama_lines(export, request)
+    )
+    return lines
+
+
+def _vllm_lines(export: "Export", request: "ExportRequest", model: str) -> list[str]:
+    settings = {
+        "kv_connector": "AttangentConnector",
+        "kv_connector_module_path": "attangent.serving.vllm_connector",
+        "kv_role": "kv_consumer",
+        "kv_connector_extra_config": {"prefixes": [str(export.folder)]},
+    }
+    lines = [
+        f"start: vllm serve {model} --middleware attangent.serving.exports.prefix_names.PrefixNames "
+        f"--kv-transfer-config '{json.dumps(settings)}'",
+        f'ask: send "model": "{export.prefix.name}" and no system message',
+    ]
+    if export.answers is None:
+        lines.append(f"measure: attangent export {request.folder} --to vllm --server http://127.0.0.1:8000")
+    return lines
+
+
+def _llama_lines(export: "Export", request: "ExportRequest") -> list[str]:
+    body = json.dumps({"filename": request.slot_file})
+    kind = "messages" if export.prefix.marker.messages else "tokens"
+    return [
+        f"load: curl '{request.server}/slots/0?action=restore' -d '{body}'",
+        f'ask: send "id_slot": 0 and begin with the {kind} in {export.folder / "prefix.json"}',
+    ]

@@ -2,7 +2,7 @@ import pytest
 
 from attangent import AttangentError
 from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Proof, Step
-from attangent.audit.report.markdown import render_markdown, write_markdown
+from attangent.audit.report.markdown import compare_runs, render_markdown, run_name, write_markdown
 from attangent.audit.results import Run
 from attangent.audit.storing import FindingRecord, Origin
 from tests.audit.examples import make_record
@@ -130,3 +130,51 @@ def test_cautions_are_printed_for_statements_that_hold(tmp_path):
     held = make_record("P2/lemma-1", Finding((KEPT,), remark="Only for small n."), ours=("for every n",))
     page = render_markdown(Run(tmp_path, "quick", (held,), (), {}))
     assert "- P2/lemma-1 (holds): We added: for every n. Only for small n." in page
+
+
+KEPT_A = Conclusion("kept", "<=", 1.0, 0.5, part="a")
+BROKEN_A = Conclusion("broken", "<=", 1.0, 1.5, part="a")
+BROKEN_B = Conclusion("other", "<=", 1.0, 1.5, part="b")
+
+
+def diffed_run(tmp_path, findings, profile="quick", seeds=(0,)):
+    records = tuple(
+        FindingRecord(
+            Origin(f"P2/{name}", "Title", "Section 1", "s", profile, {}, seed, "c"), finding, 0.1, {}
+        )
+        for name, finding in findings.items()
+        for seed in seeds
+    )
+    return Run(tmp_path, profile, records, (), {})
+
+
+def test_equal_runs_do_not_differ(tmp_path):
+    run = diffed_run(tmp_path, {"lemma-1": Finding((KEPT_A,)), "lemma-2": Finding((BROKEN_A,))})
+    found = compare_runs(run, run)
+    assert len(found.pairs) == 2
+    assert found.differing == []
+    assert found.only_here == found.only_there == ()
+
+
+def test_another_verdict_and_another_verdict_of_a_part_are_differences(tmp_path):
+    here = diffed_run(tmp_path, {"lemma-1": Finding((KEPT_A,)), "lemma-2": Finding((KEPT_A, BROKEN_B))})
+    there = diffed_run(tmp_path, {"lemma-1": Finding((BROKEN_A,)), "lemma-2": Finding((BROKEN_A, BROKEN_B))})
+    first, second = compare_runs(here, there).differing
+    assert first.here.verdict != first.there.verdict
+    assert second.here.verdict == second.there.verdict
+    assert second.parts == ["a"]
+
+
+def test_claims_of_one_run_alone_are_named(tmp_path):
+    here = diffed_run(tmp_path, {"lemma-1": Finding((KEPT_A,)), "lemma-2": Finding((KEPT_A,))})
+    there = diffed_run(tmp_path, {"lemma-2": Finding((KEPT_A,)), "lemma-3": Finding((KEPT_A,))})
+    found = compare_runs(here, there)
+    assert found.only_here == ("P2/lemma-1",)
+    assert found.only_there == ("P2/lemma-3",)
+
+
+def test_runs_are_named_by_their_profile_and_seeds(tmp_path):
+    assert run_name(diffed_run(tmp_path, {"lemma-1": Finding((KEPT_A,))})) == "quick, seed 0"
+    full = diffed_run(tmp_path, {"lemma-1": Finding((KEPT_A,))}, "full", (1000, 1002))
+    assert run_name(full) == "full, seeds 1000 to 1002"
+    assert run_name(diffed_run(tmp_path, {})) == "quick, no seeds"

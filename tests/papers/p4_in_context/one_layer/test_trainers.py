@@ -5,7 +5,7 @@ import torch
 
 from attangent._core.errors import AttangentError
 from attangent.icl import OUT_OF_DOMAIN, RidgeLimit
-from attangent.papers.p4_in_context.one_layer.trainers import weight_rate_limit
+from attangent.papers.p4_in_context.one_layer.trainers import Coordinates, Projected, weight_rate_limit
 from tests.icl.examples import model
 
 
@@ -127,3 +127,30 @@ def test_solve_takes_the_weights_of_least_norm():
 def test_solve_refuses_too_few_heads():
     with pytest.raises(AttangentError, match=r"at least N=6 heads \(got 5"):
         model(heads=5).fit("solve")
+
+
+def test_varpro_reaches_far_with_fewer_heads_than_tokens():
+    trained = model(heads=5, d=16)
+    result = trained.fit("varpro", steps=400, target=1e-9)
+    assert result.stopped == "target"
+    assert trained.gap() == pytest.approx(result.gap, rel=1e-4)
+    assert result.gap < 1e-9
+
+
+def test_varpro_with_more_tokens_in_the_prompt_than_dimensions():
+    trained = model(heads=4, d=3)
+    assert trained.fit("varpro", steps=100).gap < 0.1 * trained.limit.least_loss
+
+
+def test_projected_gradient_equals_differences():
+    trained = model(heads=4)
+    coordinates = Coordinates(trained.dictionary)
+    projected = Projected(trained, coordinates)
+    P = coordinates.of(trained.Q)
+    gap, gradient = projected.value_and_gradient(P)
+    direction = gradient / gradient.norm()
+    ahead, behind = (projected.value_and_gradient(P + s * direction)[0] for s in (1e-6, -1e-6))
+    assert (ahead - behind) / 2e-6 == pytest.approx(gradient.norm().item(), rel=1e-6)
+    trained.w = projected.weights(coordinates.attention(P))
+    assert trained.gap() == pytest.approx(gap, rel=1e-10)
+    torch.testing.assert_close(coordinates.back(P, trained.Q), trained.Q)

@@ -3,8 +3,14 @@ import torch
 
 from attangent import AttangentError
 from attangent._core.random import generator
-from attangent.papers.p5_forecasting.theory.attention_model import AttentionModel, Remedies, train_attention
-from attangent.papers.p5_forecasting.theory.matrix_attention import attention, local_change, printed_gradient
+from attangent.papers.p5_forecasting.theory.attention_model import (
+    AttentionModel,
+    Remedies,
+    attention,
+    local_change,
+    printed_gradient,
+    train_attention,
+)
 from attangent.papers.p5_forecasting.theory.scalar_attention import ScalarAttention
 from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
 

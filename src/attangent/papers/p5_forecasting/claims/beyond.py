@@ -10,8 +10,14 @@ from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.papers.p5_forecasting.claims import proofs
-from attangent.papers.p5_forecasting.theory.attention_model import AttentionModel, Remedies, train_attention
-from attangent.papers.p5_forecasting.theory.matrix_attention import attention, local_change, printed_gradient
+from attangent.papers.p5_forecasting.theory.attention_model import (
+    AttentionModel,
+    Remedies,
+    attention,
+    local_change,
+    printed_gradient,
+    train_attention,
+)
 from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM, fit_residual_linear, residual_linear
 
 
