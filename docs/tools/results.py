@@ -1,4 +1,4 @@
-"""Write docs/results.md, all headline tables on one page, from benchmarks/results: `python docs/tools/results.py`."""
+"""Write docs/results.md, all headline tables on one page: `python docs/tools/results.py`."""
 
 import json
 from collections.abc import Sequence
@@ -13,12 +13,14 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "results.md"
 TEXT = """# Results
 
-Every table comes from a file in `benchmarks/results`, which the command above it writes; `python docs/tools/results.py` writes this page.
+Every table comes from a file in `benchmarks/results`, which the command above it writes; `python
+docs/tools/results.py` writes this page.
 
 ## Compression
 
-Right answers to 25 hand-written questions on each of four documents of about 500 tokens, SmolLM2-135M. Documents and questions were fixed before anything was
-measured. "8x" means an eighth of the prompt's memory ([how-to](compress.md)).
+Right answers to 25 hand-written questions on each of four documents of about 500 tokens, SmolLM2-135M.
+Documents and questions were fixed before anything was measured. "8x" means an eighth of the prompt's memory
+([how-to](compress.md)).
 
     python -m benchmarks.suites.compression.documents
 
@@ -26,7 +28,8 @@ measured. "8x" means an eighth of the prompt's memory ([how-to](compress.md)).
 
 ## Serving
 
-Prompts of several tenants in one engine: the full prompts with the engine's own prefix cache, compressed prompts, and no prompt ([how-to](engines.md)).
+Prompts of several tenants in one engine: the full prompts with the engine's own prefix cache, compressed
+prompts, and no prompt ([how-to](engines.md)).
 
     python -m benchmarks.suites.serving.engines
 
@@ -34,7 +37,8 @@ Prompts of several tenants in one engine: the full prompts with the engine's own
 
 ## Tuning
 
-Accuracy on 500 test rows of five public tasks on which nothing was chosen; MiniLM; rows to train on in brackets ([how-to](tuning.md)). A dash was not run.
+Accuracy on 500 test rows of five public tasks on which nothing was chosen; MiniLM; rows to train on in
+brackets ([how-to](tuning.md)). A dash was not run.
 
     python -m benchmarks.suites.tuning.fresh FOLDER OUT
 
@@ -42,7 +46,8 @@ Accuracy on 500 test rows of five public tasks on which nothing was chosen; Mini
 
 ## Forecasting
 
-Six sets of different kinds, then nine competition sets ([more tables](competitions.md), [how-to](forecast.md)).
+Six sets of different kinds, then nine competition sets ([more tables](competitions.md),
+[how-to](forecast.md)).
 
     python -m benchmarks.suites.forecast.kinds --kept FOLDER
     python -m benchmarks.suites.forecast.competitions --rivals PYTHON --kept FOLDER
@@ -53,7 +58,8 @@ Six sets of different kinds, then nine competition sets ([more tables](competiti
 
 ## Speed and memory
 
-Each line compares with a named peer in the same run; below 1 is less than the peer ([all tables](benchmarks.md)).
+Each line compares with a named peer in the same run; below 1 is less than the peer ([all
+tables](benchmarks.md)).
 
     python -m benchmarks
 
