@@ -56,6 +56,7 @@ def libraries(root: Path) -> dict[str, list[Piece]]:
             Piece(rows),
             Piece(rows, [*FMA, "-DLANES=8", "-DAT_ONCE=4", "-DKIND(name)=name##_fma"]),
             Piece(rows, [*WIDE, "-DLANES=16", "-DAT_ONCE=8", "-DKIND(name)=name##_wide"]),
+            Piece(rows, [*WIDE, "-mavx512bf16", "-DLANES=16", "-DAT_ONCE=8", "-DKIND(name)=name##_bfloat"]),
             Piece(choose, ["-DHAS_KINDS"]),
         ]
     return {

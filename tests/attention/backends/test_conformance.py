@@ -6,11 +6,12 @@ import math
 import pytest
 import torch
 
-from attangent.attention import PrefixState, ntk_attention
+from attangent.attention import PrefixState, ntk, ntk_attention
 from attangent.attention.backends.cpu import decoding, prepare
 from attangent.attention.backends.cpu.quick import quick_attention
 from attangent.attention.backends.torch.decode import decode, fold
 from attangent.attention.backends.torch.portable import portable_attention
+from attangent.attention.backends.torch.tokens import CpuFlash
 from attangent.attention.features import Calibrated
 from attangent.attention.masks import resolve_mask
 from tests.attention.cases import MAPS, gradients, make_map, make_mask, make_state, normal, tokens
@@ -50,6 +51,7 @@ def compiled(q, k, v, state, mask, causal, monkeypatch):
     library, calls = prepare.trusted(), []
     counted = library._replace(forward=lambda *call: calls.append(call) or library.forward(*call))
     monkeypatch.setattr(prepare, "trusted", lambda: counted)
+    monkeypatch.setattr(ntk, "quick_attention", lambda *call: None)
     with torch.enable_grad():
         out = ntk_attention(q, k, v, state, mask=mask, causal=causal)
     assert len(calls) == 1, "torch did the work of the compiled code"
@@ -57,8 +59,16 @@ def compiled(q, k, v, state, mask, causal, monkeypatch):
 
 
 def quick(q, k, v, state, mask, causal, monkeypatch):
-    with torch.no_grad():
-        return quick_attention(q, k, v, state, causal, None) if mask is None else None
+    return quick_attention(q, k, v, state, causal, None) if mask is None else None
+
+
+def compiled_bfloat16(q, k, v, state, mask, causal, monkeypatch):
+    """The compiled code alone, tokens included."""
+    if q.shape[2] == 1 or not prepare.trusted().takes_tokens:
+        return None
+    monkeypatch.setattr(CpuFlash, "forward", None)
+    monkeypatch.setattr(CpuFlash, "backward", None)
+    return ntk_attention(q, k, v, state, mask=mask, causal=causal)
 
 
 def decode_torch(q, k, v, state, mask, causal, monkeypatch):
@@ -92,13 +102,14 @@ BACKENDS = {
     "torch fused, float32": (fused, torch.float32, MAPS),
     "cpu compiled": (compiled, torch.float32, AFFINE),
     "cpu quick": (quick, torch.float32, AFFINE),
+    "cpu compiled, bfloat16": (compiled_bfloat16, torch.bfloat16, AFFINE),
     "torch decode": (decode_torch, torch.float64, FOLDABLE),
     "torch decode, float32": (decode_torch, torch.float32, FOLDABLE),
     "cpu decode": (decode_compiled, torch.float32, FOLDABLE),
     "triton": (triton, torch.float32, KERNELS),
 }
-DIFFERENTIABLE = [name for name in BACKENDS if "decode" not in name and "quick" not in name]
-TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4}
+DIFFERENTIABLE = [name for name in BACKENDS if "decode" not in name]
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.bfloat16: 1e-2}
 KERNEL_TOLERANCE = 2e-6
 SHAPES = [(2, 4, 2, 9, 9, 16), (1, 2, 2, 1, 7, 8), (2, 2, 1, 40, 150, 16)]
 """Batch, heads, key heads, queries, keys, head size: square, decoding, and more than a tile and a block."""
@@ -139,8 +150,14 @@ def prefix(name, dim, foldable):
 
 
 def inputs(shape, dtype):
+    """Queries, keys and values in float64, but of numbers that the dtype has if that is bfloat16."""
     q, k, v = tokens(*shape)
-    return [(t / 2).to(dtype) for t in (q, k)] + [v.to(dtype)]
+    return [t.to(dtype).double() if dtype == torch.bfloat16 else t.double() for t in (q / 2, k / 2, v)]
+
+
+def lowered(state, dtype):
+    """The state in the dtype of tokens, at least in float32."""
+    return copy.deepcopy(state).to(torch.float32 if dtype == torch.bfloat16 else dtype)
 
 
 @pytest.fixture(autouse=True)
@@ -154,12 +171,12 @@ def _needs_compiler(request):
 def test_the_output_is_that_of_the_formula(backend, name, masked, shape, monkeypatch):
     attend, dtype, _ = BACKENDS[backend]
     state = prefix(name, shape[-1], "decode" in backend)
-    q, k, v = inputs(shape, torch.float64)
+    q, k, v = inputs(shape, dtype)
     causal = masked == "causal"
     mask = None if causal else make_mask(masked, shape[0], shape[1], *shape[3:5])
     want = reference(q, k, v, state, mask, causal).detach()
     mask = mask.to(dtype) if mask is not None and mask.is_floating_point() else mask
-    low = copy.deepcopy(state).to(dtype)
+    low = lowered(state, dtype)
     out = attend(*(t.to(dtype) for t in (q, k, v)), low, mask, causal, monkeypatch)
     if out is None:
         pytest.skip("this backend leaves the call to another")
@@ -175,9 +192,9 @@ def test_every_gradient_is_that_of_the_formula(backend, name, masked, shape, mon
     causal = masked == "causal"
     attend, dtype, _ = BACKENDS[backend]
     state = prefix(name, shape[-1], foldable=False)
-    exact = [t.requires_grad_() for t in inputs(shape, torch.float64)]
+    exact = [t.requires_grad_() for t in inputs(shape, dtype)]
     want = gradients(reference(*exact, state, None, causal), [*exact, *state.parameters()])
-    low = copy.deepcopy(state).to(dtype)
+    low = lowered(state, dtype)
     q, k, v = (t.detach().to(dtype).requires_grad_() for t in exact)
     out = attend(q, k, v, low, None, causal, monkeypatch)
     if out is None:

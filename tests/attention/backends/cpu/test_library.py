@@ -204,6 +204,44 @@ def test_tokens_and_prefix_in_one_call(name, size, dim, kind):
     assert ((out.double() - want).abs() <= 2e-5 * (1 + size_of_row) + 5e-7 * size_of_row.square()).all()
 
 
+def differentiated(state, q, k, v, mask, grad):
+    """The gradients of q, k, v, Z and mass by compiled code; of the map's weights too, if it has any."""
+    prefix = prepare(state.features, *state.weights(), query_gain(0.3, q.shape[-1]), 60.0)
+    with torch.no_grad():
+        tokens = KeyValues(k, v, mask, 0.3)
+        out, total, sign = prefix.attend(q, tokens, for_backward=True)
+        grad_q = torch.empty_like(q)
+        rows = GradientRows(q, out, total, sign, grad, grad_q)
+        return [grad_q, *prefix.backward(rows, tokens)]
+
+
+@attends
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-4), (torch.bfloat16, 2e-2)])
+@settings(max_examples=20)
+@given(
+    name=st.sampled_from(["elu", "anchors", "learned-gelu"]),
+    size=st.tuples(*(st.integers(1, most) for most in (2, 2, 3, 150, 300))),
+    dim=st.sampled_from([16, 48, 64]),
+    kind=st.sampled_from(["none", "causal", "added", "seen", "padding"]),
+)
+def test_gradients_of_tokens_and_prefix_in_one_call(name, size, dim, kind, dtype, bound):
+    batch, heads, sharing, rows, keys = size
+    q, k, v = (t.to(dtype) for t in tokens_of(batch, heads, sharing, rows, rows if kind == "causal" else keys, dim))
+    state = state_of(name, heads, dim)
+    grad = rows_of(batch, heads * sharing, rows, dim, 9).to(dtype)
+    mask = mask_of(kind, q, k)
+    exact = [t.double().requires_grad_() for t in (q, k, v)]
+    bias = mask if mask.bias is None else mask._replace(bias=mask.bias.double())
+    want = torch.autograd.grad(
+        portable_attention(*exact, state, bias, 0.3), [*exact, state.Z_full, state.mass], grad.double()
+    )
+    have = differentiated(state.float(), q, k, v, mask, grad)[:5]
+    shapes = zip(have, [each.squeeze(0) if each.ndim > 4 else each for each in want], strict=True)
+    for mine, expected in shapes:
+        size_of_all = max(1.0, expected.abs().max().item())
+        torch.testing.assert_close(mine.double(), expected, rtol=bound, atol=bound * size_of_all)
+
+
 @attends
 def test_the_mass_of_tokens_and_prefix_is_told():
     q, k, v = tokens_of(1, 2, 1, 40, 150, 32)
@@ -214,6 +252,24 @@ def test_the_mass_of_tokens_and_prefix_is_told():
     _, total, sign = attended(state.float(), q, k, v)
     assert sign is None
     torch.testing.assert_close(total.double(), want, rtol=1e-5, atol=1e-5)
+
+
+@attends
+@pytest.mark.parametrize("kind", ["none", "causal", "added", "padding"])
+@pytest.mark.parametrize(("rows", "keys", "dim"), [(70, 133, 48), (9, 9, 15), (64, 256, 64)])
+def test_tokens_in_bfloat16(kind, rows, keys, dim):
+    """Pairs of bfloats, odd heads, and blocks that no vector fills."""
+    q, k, v = tokens_of(2, 2, 2, rows, rows if kind == "causal" else keys, dim)
+    v = rows_of(2, 2, k.shape[2], 16, 8).float()
+    q, k, v = (t.bfloat16() for t in (q, k, v))
+    features = make_map("elu", dim, 2)
+    state = PrefixState(features, normal(2, dim, 16, seed=4), normal(2, dim, seed=5).abs())
+    mask = mask_of(kind, q, k)
+    want = exactly(state, q, k, v, mask)
+    out, total, _ = attended(state.float(), q, k, v, mask)
+    assert out.dtype == torch.bfloat16
+    assert total.dtype == torch.float32
+    torch.testing.assert_close(out.double(), want, rtol=1e-2, atol=1e-2)
 
 
 @attends
@@ -305,10 +361,11 @@ def test_the_sources_have_no_warnings(piece):
 
 
 def _with_fused_multiplication():
-    """The code for vectors of 32 bytes in the place of the one for 64, which this processor may take."""
+    """The code for vectors of 32 bytes instead of those for 64, which this processor may take."""
     flags = [*BUILD["FMA"], "-DLANES=8", "-DAT_ONCE=4"]
-    kinds = [BUILD["Piece"](PIECES[0].source, [*flags, f"-DKIND(name)=name##_{k}"]) for k in ("fma", "wide")]
-    return [PIECES[0], *kinds, PIECES[-1]]
+    kinds = ("fma", "wide", "bfloat")
+    compiled = [BUILD["Piece"](PIECES[0].source, [*flags, f"-DKIND(name)=name##_{kind}"]) for kind in kinds]
+    return [PIECES[0], *compiled, PIECES[-1]]
 
 
 @compiled

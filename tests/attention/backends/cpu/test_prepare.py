@@ -1,6 +1,5 @@
 """What is handed to compiled code, and what is left to torch."""
 
-import ctypes
 from functools import partial
 
 import pytest
@@ -67,7 +66,8 @@ def test_tokens_that_torch_attends_to():
     assert takes(q, k, v, Mask(bias=torch.zeros(1, 1, 9, 9)))
     assert not takes(q, k, v, Mask(bias=torch.zeros(1, 1, 9, 1)))
     assert not takes(q, k, v, Mask(bias=torch.zeros(1, 1, 9, 9).mT))
-    assert not takes(q.bfloat16(), k.bfloat16(), v.bfloat16(), nothing)
+    assert takes(q.bfloat16(), k.bfloat16(), v.bfloat16(), nothing)
+    assert not takes(q.half(), k.half(), v.half(), nothing)
     assert not takes(q[:, :, :4], k, v, nothing), "few queries"
     assert not takes(q[..., :8], k[..., :8], v[..., :8], nothing), "no whole vector"
     assert not takes(*(t.repeat(1, 1, 1, 17) for t in (q, k, v)), nothing), (
@@ -75,6 +75,16 @@ def test_tokens_that_torch_attends_to():
     )
     assert not takes(q, k.mT.contiguous().mT, v, nothing)
     assert not takes(q, k, v.to("meta"), nothing)
+
+
+@compiled
+def test_tokens_that_torch_differentiates(monkeypatch):
+    code = prepare.trusted()._replace(takes_tokens=True)
+    q, k, v = (normal(1, 2, 9, 16, seed=seed).float() for seed in (1, 2, 3))
+    assert prepare.differentiates_tokens(code, q, k, v, Mask())
+    assert not prepare.differentiates_tokens(code, q[..., :9], k[..., :9], v, Mask()), "no whole vector"
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    assert not prepare.differentiates_tokens(code, q, k, v, Mask()), "a thread without a head"
 
 
 @compiled
@@ -95,7 +105,7 @@ class _Attend(torch.nn.Module):
 
 
 @compiled
-@pytest.mark.parametrize("entry", ["forward", "backward", "add"])
+@pytest.mark.parametrize("entry", ["forward", "backward"])
 def test_code_that_gives_wrong_numbers_is_left_alone_with_a_warning(monkeypatch, entry):
     nothing = library.load()._replace(**{entry: lambda *given: 0})
     monkeypatch.setattr(prepare, "load", lambda: nothing)
@@ -119,10 +129,27 @@ def test_the_code_here_is_right():
 def test_an_error_in_one_pass_of_one_kind_is_seen(broken, kind):
     right = load()
 
-    def wrong(address, parallel):
-        call = CallFields.from_address(address)
+    def wrong(fields, addresses, parallel):
+        call = CallFields.from_buffer_copy(fields)
         if call.kind == kind:
             call.gain *= 1.01
-        return getattr(right, broken)(ctypes.addressof(call), parallel)
+        return getattr(right, broken)(bytes(call), addresses, parallel)
+
+    assert not is_right(right._replace(**{broken: wrong}))
+
+
+@compiled
+@pytest.mark.parametrize("broken", ["forward", "backward"])
+@pytest.mark.parametrize("bfloat", [0, 1])
+def test_an_error_in_the_tokens_of_one_dtype_is_seen(broken, bfloat):
+    right = load()
+    if not right.takes_tokens:
+        pytest.skip("this processor leaves tokens to torch")
+
+    def wrong(fields, addresses, parallel):
+        call = CallFields.from_buffer_copy(fields)
+        if call.keys and call.bfloat == bfloat:
+            call.scale *= 1.5
+        return getattr(right, broken)(bytes(call), addresses, parallel)
 
     assert not is_right(right._replace(**{broken: wrong}))

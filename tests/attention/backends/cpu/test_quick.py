@@ -116,9 +116,24 @@ def test_what_it_cannot_do_is_left_to_the_general_path(given):
         assert ntk_attention(q, k, v, state).shape == (*q.shape[:3], v.shape[-1])
 
 
-def test_gradients_transforms_and_autocast_go_the_general_way():
+@pytest.mark.parametrize("name", MAPS)
+def test_gradients_of_a_planned_call_are_those_of_the_formula(name):
+    state = state_of(name, dim=16)
+    q, k, v = (t.requires_grad_() for t in tokens(rows=9, columns=9, dim=16))
+    exact = [t.detach().double().requires_grad_() for t in (q, k, v)]
+    double = copy.deepcopy(state).double()
+    out = portable_attention(*exact, double, Mask(causal=True), 0.25)
+    want = torch.autograd.grad(out.square().sum(), [*exact, *double.parameters()])
+    for _ in range(2):  # with a new plan, and with a known one
+        out = quick.quick_attention(q, k, v, state, True, None)
+        have = torch.autograd.grad(out.square().sum(), [q, k, v, *state.parameters()])
+        for mine, expected in zip(have, want, strict=True):
+            bound = 2e-4 * max(1.0, expected.abs().max().item())
+            torch.testing.assert_close(mine.double(), expected, rtol=2e-4, atol=bound)
+
+
+def test_transforms_and_autocast_go_the_general_way():
     (q, k, v), state = tokens(), state_of()
-    assert quick.quick_attention(q, k, v, state, False, None) is None
     with torch.no_grad():
         expected = ntk_attention(q, k, v, state)
         mapped = torch.vmap(lambda q: ntk_attention(q[None], k[:1], v[:1], state)[0])(q)

@@ -4,12 +4,24 @@
    thread pool would compete with torch's for the same cores. */
 
 #include <stddef.h>
+#include <string.h>
 
 #include "prefix.h"
 
-Pass forward_plain, backward_plain;
+typedef struct {
+    Pass *forward, *attend, *backward, *token_backward;
+} Passes;
+
+#define PASSES(kind) {forward_##kind, attend_##kind, backward_##kind, token_backward_##kind}
+
+Pass forward_plain, attend_plain, backward_plain, token_backward_plain;
 #ifdef HAS_KINDS
-Pass forward_fma, backward_fma, attend_fma, forward_wide, backward_wide, attend_wide;
+Pass forward_fma, attend_fma, backward_fma, token_backward_fma;
+Pass forward_wide, attend_wide, backward_wide, token_backward_wide;
+Pass forward_bfloat, attend_bfloat, backward_bfloat, token_backward_bfloat;
+static const Passes kinds[] = {PASSES(plain), PASSES(fma), PASSES(wide), PASSES(bfloat)};
+#else
+static const Passes kinds[] = {PASSES(plain)};
 #endif
 
 typedef void Parallel(void (*work)(void *), void *tasks, unsigned threads, unsigned flags);
@@ -17,7 +29,7 @@ typedef void Parallel(void (*work)(void *), void *tasks, unsigned threads, unsig
 typedef struct {
     const Call *call;
     Pass *pass;
-    int64_t next, failed;
+    int64_t heads, count, next, failed;
 } Tasks;
 
 int attention_version(void) { return VERSION; }
@@ -27,16 +39,14 @@ size_t attention_call_size(void) { return sizeof(Call); }
 static void work(void *shared)
 {
     Tasks *tasks = shared;
-    const Call *call = tasks->call;
-    const int64_t heads = call->heads / call->sharing, count = heads * call->parts;
-    for (int64_t i; (i = __atomic_fetch_add(&tasks->next, 1, __ATOMIC_RELAXED)) < count;)
-        if (tasks->pass(call, i % heads, i / heads))
+    for (int64_t i; (i = __atomic_fetch_add(&tasks->next, 1, __ATOMIC_RELAXED)) < tasks->count;)
+        if (tasks->pass(tasks->call, i % tasks->heads, i / tasks->heads))
             __atomic_store_n(&tasks->failed, 1, __ATOMIC_RELAXED);
 }
 
-static int run(const Call *call, Parallel *parallel, Pass *pass)
+static int run(const Call *call, Parallel *parallel, Pass *pass, int64_t heads, int64_t parts)
 {
-    Tasks tasks = {call, pass, 0, 0};
+    Tasks tasks = {call, pass, heads, heads * parts, 0, 0};
     if (parallel && call->threads > 1)
         parallel(work, &tasks, (unsigned)call->threads, 0);
     else
@@ -44,7 +54,8 @@ static int run(const Call *call, Parallel *parallel, Pass *pass)
     return (int)tasks.failed;
 }
 
-/* 2: vectors of 64 bytes, 1: vectors of 32 bytes with fused multiply-add, 0: any processor. */
+/* 3: vectors of 64 bytes and products of bfloats, 2: vectors of 64 bytes, 1: vectors of 32 bytes with fused multiply-add,
+   0: any processor. */
 static int kind(void)
 {
 #ifdef HAS_KINDS
@@ -52,9 +63,9 @@ static int kind(void)
     if (known < 0) {
         __builtin_cpu_init();
         const int fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-        const int wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
+        const int wide = fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
                          && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
-        known = fma + (fma && wide);
+        known = fma + wide + (wide && __builtin_cpu_supports("avx512bf16"));
     }
     return known;
 #else
@@ -78,44 +89,29 @@ static int is_nothing(const Call *call)
     return 1;
 }
 
-int attention_forward(const Call *call, Parallel *parallel)
-{
-#ifdef HAS_KINDS
-    if (call->k && is_nothing(call))
-        return NOTHING;
-    if (kind() == 2)
-        return run(call, parallel, call->k ? attend_wide : forward_wide);
-    if (kind())
-        return run(call, parallel, call->k ? attend_fma : forward_fma);
-#endif
-    return run(call, parallel, kind() ? NULL : forward_plain);
-}
-
-/* The forward pass of a call whose numbers were filled in before, without outputs for a backward pass. Passing addresses
-   as arguments is quicker for Python than writing them into a struct. */
-int attention_add(const Call *known, void *q, void *out, float *lse, float *Z, float *mass, float *weight, float *bias,
-                  float *level, const float *k, const float *v, const float *added, Parallel *parallel)
+/* Complete a call. Addresses change from call to call and the rest seldom does: the caller keeps the rest. */
+static Call completed(const Call *known, void *const *addresses)
 {
     Call call = *known;
-    call.q = q;
-    call.out = out;
-    call.lse = lse;
-    call.Z = Z;
-    call.mass = mass;
-    call.weight = weight;
-    call.bias = bias;
-    call.level = level;
-    call.k = k;
-    call.v = v;
-    call.added = added;
-    return attention_forward(&call, parallel);
+    memcpy(&call.q, addresses, offsetof(Call, gain) - offsetof(Call, q));
+    return call;
 }
 
-int attention_backward(const Call *call, Parallel *parallel)
+int attention_forward(const Call *known, void *const *addresses, Parallel *parallel)
 {
-#ifdef HAS_KINDS
-    if (kind())
-        return run(call, parallel, kind() == 2 ? backward_wide : backward_fma);
-#endif
-    return run(call, parallel, kind() ? NULL : backward_plain);
+    const Call call = completed(known, addresses);
+    if (call.k && is_nothing(&call))
+        return NOTHING;
+    const Passes *passes = &kinds[kind()];
+    return run(&call, parallel, call.k ? passes->attend : passes->forward, call.heads / call.sharing, call.parts);
+}
+
+/* The prefix adds to the gradient of the queries that the tokens write: it comes second. */
+int attention_backward(const Call *known, void *const *addresses, Parallel *parallel)
+{
+    const Call call = completed(known, addresses);
+    const Passes *passes = &kinds[kind()];
+    if (call.k && run(&call, parallel, passes->token_backward, call.heads / call.key_sharing, call.batch))
+        return 1;
+    return run(&call, parallel, passes->backward, call.heads / call.sharing, call.parts);
 }

@@ -4,7 +4,7 @@ Forward, in place; given keys and values, it also computes the token attention o
 
     out = keep o + add phi(q) Z,  keep = e^(lse - t),  add = e^(-t),  t = log(e^lse + phi(q) k)
 
-Backward as in `torch.prefix_side`. It knows the maps that have an `Affine` form:
+Backward as in `torch.prefix_side`; given keys and values, also of the tokens. It knows the maps that have an `Affine` form:
 
     phi(x) = e^level [1, act(W x + b)]  or  e^level exp(W x + b)  or  elu(x d^(-1/4)) + 1
 
@@ -12,9 +12,10 @@ The C code trusts its caller: `prepare` checks everything that it reads.
 """
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from struct import Struct
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +25,7 @@ from attangent.attention.backends.torch.tokens import GradientRows, KeyValues
 from attangent.attention.features.base import Affine, FeatureMap
 from attangent.attention.shapes import Outputs, Queries, RowNumbers, StateMass, StateZ
 
-VERSION = 3
+VERSION = 4
 KINDS = {"elu": 0, "learned-elu": 1, "learned-gelu": 2, "exponential": 3}
 TYPES = {torch.float32: 0, torch.bfloat16: 1}
 # Return code of a forward pass over tokens with a prefix of zeros: nothing was computed.
@@ -43,11 +44,14 @@ _NUMBERS = (
     *("kind", "bfloat", "positive", "batch", "heads", "sharing", "rows", "dim", "size", "values"),
     *("parts", "threads", "weight_step", "keys", "key_sharing", "causal"),
 )
-_STEPS = "q_step", "out_step", "lse_step", "grad_step", "grad_q_step", "k_step", "v_step", "added_step"
+_STRIDED = "q", "out", "lse", "grad", "grad_q", "k", "v", "added", "grad_k", "grad_v"
 _POINTERS = (
     *("q", "out", "lse", "total", "sign", "Z", "mass", "weight", "bias", "level"),
     *("grad", "grad_q", "grad_Z", "grad_mass", "grad_weight", "grad_bias", "k", "v", "added"),
+    *("grad_k", "grad_v"),
 )
+_pack = Struct(f"{len(_POINTERS)}P").pack
+Tensors = Mapping[str, Tensor | None]
 
 
 class CallFields(ctypes.Structure):
@@ -55,7 +59,7 @@ class CallFields(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in _NUMBERS),
-        *((name, Strides) for name in _STEPS),
+        *((f"{name}_step", Strides) for name in _STRIDED),
         *((name, ctypes.c_void_p) for name in _POINTERS),
         *((name, ctypes.c_double) for name in ("gain", "cap", "scale")),
     ]
@@ -65,16 +69,14 @@ class AttentionLibrary(NamedTuple):
     """The functions of attention.lib.
 
     Attributes:
-        forward: Forward pass of a `CallFields`, on the threads of `parallel`.
+        forward: Forward pass of `CallFields` and `addresses`, both as bytes, on the threads of `parallel`.
         backward: Backward pass, called likewise.
-        add: Forward pass with the fields as bytes and all addresses as arguments, which is quicker to call.
-        takes_tokens: Whether the forward pass can attend to keys and values too.
+        takes_tokens: Whether both passes can attend to keys and values too.
         parallel: The GOMP_parallel function that torch uses; None if there is none.
     """
 
-    forward: Callable[[Any, Any], int]
-    backward: Callable[[Any, Any], int]
-    add: Callable[..., int]
+    forward: Callable[[bytes, bytes, Any], int]
+    backward: Callable[[bytes, bytes, Any], int]
     takes_tokens: bool
     parallel: Any
 
@@ -91,11 +93,11 @@ def load() -> AttentionLibrary | None:
         same = library.attention_version() == VERSION
         if not same or library.attention_call_size() != ctypes.sizeof(CallFields):
             return None
-        passes = library.attention_forward, library.attention_backward, library.attention_add
+        passes = library.attention_forward, library.attention_backward
     except (OSError, AttributeError):
         return None
-    for function, pointers in zip(passes, (2, 2, 13), strict=True):
-        function.argtypes = [ctypes.c_void_p] * pointers
+    for function in passes:
+        function.argtypes = [ctypes.c_void_p] * 3
         function.restype = ctypes.c_int
     return AttentionLibrary(*passes, bool(library.attention_takes_tokens()), _torch_parallel())
 
@@ -126,85 +128,93 @@ class CompiledPrefix(NamedTuple):
         self, q: Queries, out: Outputs, lse: RowNumbers, for_backward: bool
     ) -> tuple[RowNumbers | None, RowNumbers | None]:
         """Add the prefix to `out` in place; return log |total mass| if wanted, and its sign."""
-        total, sign = self._totals(lse, for_backward)
-        self._forward((q, out, lse, total, sign), None)
+        total, sign = self.totals(q, for_backward)
+        self._forward({"q": q, "out": out, "lse": lse, "total": total, "sign": sign}, None)
         return total, sign
 
     def attend(
         self, q: Queries, tokens: KeyValues, for_backward: bool
     ) -> tuple[Outputs, RowNumbers | None, RowNumbers | None] | None:
         """Return the merged output, then as `forward`; None for a prefix of zeros, which torch must do."""
-        out, lse = empty_rows(q, tokens.v.shape[-1])
-        total, sign = self._totals(lse, for_backward)
-        return (out, total, sign) if self._forward((q, out, lse, total, sign), tokens) else None
+        out = empty_rows(q, tokens.v.shape[-1])
+        total, sign = self.totals(q, for_backward)
+        done = self._forward({"q": q, "out": out, "total": total, "sign": sign}, tokens)
+        return (out, total, sign) if done else None
 
-    def backward(self, rows: GradientRows) -> list[Tensor]:
-        """Return the gradients of Z, |mass| and the map's weights; add that of q to `grad_q` in place."""
+    def backward(self, rows: GradientRows, tokens: KeyValues | None = None) -> list[Tensor]:
+        """Return the gradients of Z, mass and the map's weights; add that of q to `grad_q` in place.
+
+        Given tokens, write all of the gradient of q to `grad_q`, and return those of k and v first.
+        """
         q, out, total, sign, grad, grad_q = rows
-        parts = self._parts(q, for_gradients=True)
+        parts = self.parts(q, for_gradients=True)
         weights = [tensor for tensor in (self.affine.weight, self.affine.bias) if tensor is not None]
         # every part of the rows writes its own sums: threads then need no lock and results no order
         sums = [torch.empty(parts, len(self.Z), *like.shape[1:]) for like in (self.Z, self.mass, *weights)]
-        tensors = q, out, None, total, sign, *self._weights(), grad, grad_q, *sums
-        call = self._filled(parts, tensors, (q, out, None, grad, grad_q), None)
-        is_done(self.library.backward(ctypes.addressof(call), self.library.parallel))
+        of_tokens = [] if tokens is None else [torch.empty_like(tokens.k), torch.empty_like(tokens.v)]
+        tensors = {
+            **{"q": q, "out": out, "total": total, "sign": sign, "grad": grad, "grad_q": grad_q},
+            **dict(zip(("grad_Z", "grad_mass", "grad_weight", "grad_bias"), sums, strict=False)),
+            **self._token_tensors(q, tokens),
+            **dict(zip(("grad_k", "grad_v"), of_tokens, strict=False)),
+        }
+        fields = self.fields(parts, tensors, tokens)
+        is_done(self.library.backward(fields, self.addresses(tensors), self.library.parallel))
         grad_Z, grad_mass, *of_form = (each[0] if parts == 1 else each.sum(dim=0) for each in sums)
         if of_form:
             of_form = self.features.affine_gradients(of_form[0], of_form[-1])
-        return [grad_Z, grad_mass, *of_form]
+        return [*of_tokens, grad_Z, grad_mass, *of_form]
 
-    def fields(
-        self, q: Queries, out: Outputs, lse: RowNumbers, tokens: KeyValues | None = None
-    ) -> CallFields:
-        """Return the fields of a forward pass without addresses."""
-        return self._filled(self._parts(q, for_gradients=False), (), (q, out, lse, None, None), tokens)
-
-    def _forward(self, rows: Sequence[Tensor | None], tokens: KeyValues | None) -> bool:
-        q, out, lse, *_ = rows
-        parts = self._parts(q, for_gradients=False)  # type: ignore[arg-type]
-        call = self._filled(parts, (*rows, *self._weights()), (q, out, lse, None, None), tokens)
-        if tokens is not None:
-            call.k = tokens.k.data_ptr()
-            call.v = tokens.v.data_ptr()
-            call.added = _address(tokens.mask.bias)
-        return is_done(self.library.forward(ctypes.addressof(call), self.library.parallel))
-
-    def _totals(self, lse: RowNumbers, for_backward: bool) -> tuple[Tensor | None, Tensor | None]:
+    def totals(self, q: Queries, for_backward: bool) -> tuple[RowNumbers | None, RowNumbers | None]:
+        """Allocate log |total mass| per row if wanted, and its sign if that can be negative."""
         if not for_backward:
             return None, None
-        total = torch.empty(lse.shape, dtype=lse.dtype)
+        total = torch.empty(q.shape[:3])
         return total, None if self.features.positive else torch.empty_like(total)
 
-    def _weights(self) -> tuple[Tensor | None, ...]:
-        return self.Z, self.mass, *self.affine[1:]
+    def addresses(self, tensors: Tensors) -> bytes:
+        """Return the addresses of a call."""
+        _, weight, bias, level = self.affine
+        known = {"Z": self.Z, "mass": self.mass, "weight": weight, "bias": bias, "level": level, **tensors}
+        return packed(known)
 
-    def _filled(
-        self, parts: int, tensors: Sequence[Any], strided: Sequence[Any], tokens: KeyValues | None
-    ) -> CallFields:
-        """Fill in a call; `tensors` are in the order of `_POINTERS`, `strided` are those with steps."""
-        q = strided[0]
+    def fields(self, parts: int, tensors: Tensors, tokens: KeyValues | None) -> bytes:
+        """Return the numbers of a call: sizes, options and the steps between the rows of its tensors."""
+        q = tensors["q"]
+        assert q is not None
         batch, heads, rows, dim = q.shape
         state_heads, size, values = self.Z.shape
         kind, weight, *_ = self.affine
         counts = (0, 1, 0)
-        added = None
         if tokens is not None:
             counts = tokens.k.shape[2], heads // tokens.k.shape[1], tokens.mask.causal
-            bias = tokens.mask.bias
-            added = None if bias is None else bias.expand(*q.shape[:3], tokens.k.shape[2])
-        k, v = (None, None) if tokens is None else tokens[:2]
-        return CallFields(
+        fields = CallFields(
             *(KINDS[kind], TYPES[q.dtype], self.features.positive),
             *(batch, heads, heads // state_heads, rows, dim, size, values),
             *(parts, torch.get_num_threads(), weight is not None and len(weight) > 1, *counts),
-            *map(_steps, (*strided, k, v, added)),
-            *map(_address, tensors),
+            *(_steps(tensors.get(name)) for name in _STRIDED),
             gain=self.gain,
             cap=self.cap,
             scale=1.0 if tokens is None else tokens.scale,
         )
+        return bytes(fields)
 
-    def _parts(self, q: Queries, for_gradients: bool) -> int:
+    def _forward(self, rows: Tensors, tokens: KeyValues | None) -> bool:
+        q = rows["q"]
+        assert q is not None
+        tensors = {**rows, **self._token_tensors(q, tokens)}
+        fields = self.fields(self.parts(q), tensors, tokens)
+        return is_done(self.library.forward(fields, self.addresses(tensors), self.library.parallel))
+
+    def _token_tensors(self, q: Queries, tokens: KeyValues | None) -> Tensors:
+        if tokens is None:
+            return {}
+        bias = tokens.mask.bias
+        if bias is not None:
+            bias = bias.float().expand(*q.shape[:3], tokens.k.shape[2])
+        return {"k": tokens.k, "v": tokens.v, "added": bias}
+
+    def parts(self, q: Queries, for_gradients: bool = False) -> int:
         """Return into how many parts to cut the rows of a head: enough for all threads, none too short."""
         heads = len(self.Z)
         threads = torch.get_num_threads()
@@ -215,12 +225,15 @@ class CompiledPrefix(NamedTuple):
         return max(1, min(wanted, rows // _FEWEST_ROWS))
 
 
-def empty_rows(q: Queries, values: int) -> tuple[Outputs, RowNumbers]:
-    """Allocate outputs (B, H, Lq, values) and logsumexps (B, H, Lq), laid out as torch's attention does."""
+def empty_rows(q: Queries, values: int) -> Outputs:
+    """Allocate outputs (B, H, Lq, values) in the dtype of q, laid out as torch's attention does."""
     batch, heads, rows, _ = q.shape
-    out = torch.empty(batch, rows, heads, values)
-    lse = torch.empty(batch, rows, heads)
-    return out.transpose(1, 2), lse.transpose(1, 2)
+    return torch.empty(batch, rows, heads, values, dtype=q.dtype).transpose(1, 2)
+
+
+def packed(tensors: Tensors) -> bytes:
+    """Return the addresses of tensors in the order of the C struct; 0 for those that are missing."""
+    return _pack(*[0 if tensor is None else tensor.data_ptr() for tensor in map(tensors.get, _POINTERS)])
 
 
 def is_done(code: int) -> bool:
@@ -235,7 +248,3 @@ def _steps(tensor: Tensor | None) -> tuple[int, int, int]:
         return 0, 0, 0
     batch, head, row, *_ = tensor.stride()
     return batch, row, head
-
-
-def _address(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()

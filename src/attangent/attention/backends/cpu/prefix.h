@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#define VERSION 3
+#define VERSION 4
 #ifndef LANES
 #define LANES 4 /* floats in one vector register: the compiler would split wider vectors, which is far slower */
 #endif
@@ -26,20 +26,23 @@ typedef struct {
     int64_t batch, heads, sharing, rows, dim, size, values;
     int64_t parts, threads, weight_step;
     int64_t keys, key_sharing, causal; /* of k and v */
-    Strides q_step, out_step, lse_step, grad_step, grad_q_step, k_step, v_step, added_step;
-    void *q, *out; /* float32 or bfloat16 */
+    Strides q_step, out_step, lse_step, grad_step, grad_q_step, k_step, v_step, added_step,
+        grad_k_step, grad_v_step;
+    void *q, *out; /* float32 or bfloat16; the first of the addresses */
     float *lse, *total, *sign; /* the last two (batch, heads, rows) or null */
     float *Z, *mass, *weight, *bias, *level;
     void *grad, *grad_q; /* as q */
     float *grad_Z, *grad_mass, *grad_weight, *grad_bias;
-    const float *k, *v; /* (batch, heads / key_sharing, keys, dim or values); null if out and lse are given */
+    const void *k, *v; /* as q, (batch, heads / key_sharing, keys, dim or values); null for a pass without tokens */
     const float *added; /* bias of the logits (batch, heads, rows, keys), or null */
+    void *grad_k, *grad_v; /* as k and v */
     double gain, cap, scale;
 } Call;
 
 #define NOTHING 2 /* return code for tokens with a prefix of zeros: torch's attention then is the whole answer */
 
-/* A pass returns 0, or 1 if it ran out of memory and the results are undefined. */
+/* A pass over one head of the prefix and a part of its rows, or over one head of the keys and a member of the batch. It
+   returns 0, or 1 if it ran out of memory and the results are undefined. */
 typedef int Pass(const Call *call, int64_t head, int64_t part);
 
 #endif

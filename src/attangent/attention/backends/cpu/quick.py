@@ -1,4 +1,4 @@
-"""Attention with a prefix and without gradients: work that is the same in every call is done once.
+"""Attention with a prefix: work that is the same in every call is done once.
 
 On a short sequence, checking the inputs, choosing a path and filling in a call cost more than the prefix
 itself. A `CallPlan` keeps the result of that work for similar calls. It holds numbers and no address, so it
@@ -13,17 +13,16 @@ from torch import Tensor, nn
 
 from attangent._core.errors import AttangentError
 from attangent.attention._inputs import LEAST_FUSED_SCALE, check_scale, check_state, check_tokens
-from attangent.attention.backends.cpu.library import TYPES, AttentionLibrary, empty_rows, is_done
+from attangent.attention.backends.cpu.library import TYPES, AttentionLibrary, empty_rows, is_done, packed
 from attangent.attention.backends.cpu.prepare import prepare, readable, takes_tokens
+from attangent.attention.backends.torch.fused import FusedAttention, FusedCall
 from attangent.attention.backends.torch.tokens import CpuFlash, KeyValues, fused_for
 from attangent.attention.masks import Mask, resolve_mask
 from attangent.attention.prefix import Prefix, largest_exponent, query_gain
 from attangent.attention.shapes import Outputs
 
-_flash = CpuFlash().forward
 _is_transforming = torch._C._are_functorch_transforms_active
 _is_tracing = torch._C._get_tracing_state
-_WITHOUT_WEIGHTS = None, None, None
 
 
 class CallPlan(NamedTuple):
@@ -31,19 +30,17 @@ class CallPlan(NamedTuple):
 
     Attributes:
         signature: All that the plan depends on.
-        library: The compiled code; None if the general path must make these calls.
-        fields: The fields of the call without addresses.
-        mask: The resolved mask.
-        scale: Factor of the logits.
+        call: The call in the general form, which gradients use; None if the general path must make these calls.
+        library: The compiled code.
+        fields: The fields of the compiled call.
         attends: Whether the compiled code attends to the tokens too.
         of_map: Kind of the map's form and number of heads with separate weights; None without weights.
     """
 
     signature: tuple[Any, ...]
+    call: FusedCall | None = None
     library: AttentionLibrary | None = None
     fields: bytes = b""
-    mask: Mask = Mask()
-    scale: float = 1.0
     attends: bool = False
     of_map: tuple[str, int] | None = None
 
@@ -55,7 +52,7 @@ def quick_attention(
     q: Tensor, k: Tensor, v: Tensor, state: Prefix, causal: bool, scale: float | None
 ) -> Outputs | None:
     """Compute `ntk_attention` without mask, dropout and softcap; None if the general path must do it."""
-    if torch.is_grad_enabled() or not (type(q) is type(k) is type(v) is Tensor):
+    if torch.compiler.is_compiling() or not (type(q) is type(k) is type(v) is Tensor):
         return None
     if _is_transforming() or _is_tracing() is not None or torch.is_autocast_enabled("cpu"):
         return None
@@ -68,7 +65,13 @@ def quick_attention(
         return None  # the general path explains what is wrong, if anything is
     if plan is None or plan.signature != signature:
         plan = _plans[state] = _planned(signature, *inputs)  # type: ignore[index]
-    return None if plan.library is None else _attend(plan, plan.library, state, q, k, v, Z, mass)
+    if plan.call is None:
+        return None
+    if torch.is_grad_enabled():
+        tensors = q, k, v, Z, mass, *plan.call.features.trained()
+        if any([tensor.requires_grad for tensor in tensors]):
+            return FusedAttention.apply(plan.call, *tensors)
+    return _attend(plan, plan.call, q, k, v, Z, mass)
 
 
 def _signature(*inputs: Any) -> tuple[Any, ...]:
@@ -95,35 +98,43 @@ def _planned(signature: tuple[Any, ...], *inputs: Any) -> CallPlan:
     mask = resolve_mask(None, causal, q, k)
     unmasked = mask.bias is None and mask.empty is None and factor >= LEAST_FUSED_SCALE
     laid_out = q.stride(-1) == k.stride(-1) == v.stride(-1) == 1
-    if not unmasked or not laid_out or not isinstance(fused_for(q, k, v, mask), CpuFlash):
+    fused = fused_for(q, k, v, mask)
+    if not unmasked or not laid_out or not isinstance(fused, CpuFlash):
         return nothing
-    cap = largest_exponent(torch.float32)
-    prefix = prepare(features, Z, mass, query_gain(factor, features.dim), cap)
+    call = FusedCall(fused, features, mask, factor, largest_exponent(torch.float32))
+    prefix = prepare(features, Z, mass, query_gain(factor, features.dim), call.cap)
     if prefix is None or not (Z.is_contiguous() and mass.is_contiguous()):
         return nothing
     attends = takes_tokens(prefix.library, q, k, v, mask)
-    out, lse, *_ = empty_rows(q, v.shape[-1]) if attends else _flash(q, k, v, mask, factor)
-    fields = bytes(prefix.fields(q, out, lse, KeyValues(k, v, mask, factor)))
+    tensors = dict(zip(("out", "lse"), _token_rows(attends, call, q, k, v), strict=True))
+    fields = prefix.fields(prefix.parts(q), {"q": q, "k": k, "v": v, **tensors}, KeyValues(k, v, mask, factor))
     form, weight, *_ = prefix.affine
     of_map = None if weight is None else (form, len(weight))
-    return CallPlan(signature, prefix.library, fields, mask, factor, attends, of_map)
+    return CallPlan(signature, call, prefix.library, fields, attends, of_map)
 
 
-def _attend(plan: CallPlan, library: AttentionLibrary, state: Prefix, *tensors: Tensor) -> Outputs | None:
-    q, k, v, Z, mass = tensors
-    weights: Any = _WITHOUT_WEIGHTS
+def _token_rows(attends: bool, call: FusedCall, *tokens: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Return the output and the logsumexp of tokens by torch; if compiled code attends, room for it."""
+    q, _, v = tokens
+    if attends:
+        return empty_rows(q, v.shape[-1]), None
+    out, lse, _ = call.fused.forward(*tokens, call.mask, call.scale)
+    return out, lse
+
+
+def _attend(plan: CallPlan, call: FusedCall, *inputs: Tensor) -> Outputs | None:
+    library = plan.library
+    assert library is not None
+    q, k, v, Z, mass = inputs
+    tensors: dict[str, Tensor | None] = {"q": q, "Z": Z, "mass": mass}
     if plan.of_map is not None:
-        affine = readable(state.features, Z)
+        affine = readable(call.features, Z)
         if affine is None or affine.weight is None or plan.of_map != (affine.kind, len(affine.weight)):
             return None
-        weights = [None if tensor is None else tensor.data_ptr() for tensor in affine[1:]]
-    prefix = Z.data_ptr(), mass.data_ptr(), *weights
+        tensors |= {"weight": affine.weight, "bias": affine.bias, "level": affine.level}
+    out, tensors["lse"] = _token_rows(plan.attends, call, q, k, v)
+    tensors["out"] = out
     if plan.attends:
-        out, lse = empty_rows(q, v.shape[-1])
-        rows = q.data_ptr(), out.data_ptr(), lse.data_ptr()
-        done = library.add(plan.fields, *rows, *prefix, k.data_ptr(), v.data_ptr(), None, library.parallel)
-        return out if is_done(done) else _flash(q, k, v, plan.mask, plan.scale)[0]
-    out, lse, _ = _flash(q, k, v, plan.mask, plan.scale)
-    rows = q.data_ptr(), out.data_ptr(), lse.data_ptr()
-    is_done(library.add(plan.fields, *rows, *prefix, None, None, None, library.parallel))
-    return out
+        tensors |= {"k": k, "v": v}
+    done = is_done(library.forward(plan.fields, packed(tensors), library.parallel))
+    return out if done else call.fused.forward(q, k, v, call.mask, call.scale)[0]

@@ -232,6 +232,8 @@ INLINE float product_with(const float *a, const float *b, int64_t count)
     return sum(total);
 }
 
+#include "gradients.h"
+
 /* For LANES rows: the factors of the tokens' output and of the prefix's terms, and the logarithm and sign of the total
    mass. Equal to `merge_weights` and `total_mass` in prefix_side.py. */
 typedef struct {
@@ -264,20 +266,23 @@ INLINE Merged merged(lanes lse, lanes mass, lanes shift, float cap, int positive
     return result;
 }
 
-INLINE void blend(const Call *c, int64_t at, const float *terms, float keep, float add)
+/* out = keep out + add terms; of tokens attended to here, `own` is the output so far. */
+INLINE void blend(const Call *c, int64_t at, const float *own, const float *terms, float keep, float add)
 {
     if (c->bfloat) {
-        uint16_t *own = (uint16_t *)c->out + at;
+        uint16_t *out = (uint16_t *)c->out + at;
         for (int64_t j = 0; j < c->values; j++)
-            own[j] = to_bfloat(keep * from_bfloat(own[j]) + add * terms[j]);
+            out[j] = to_bfloat(keep * (own ? own[j] : from_bfloat(out[j])) + add * terms[j]);
     } else {
-        float *own = (float *)c->out + at;
+        float *out = (float *)c->out + at;
+        own = own ? own : out;
         for (int64_t j = 0; j < c->values; j++)
-            own[j] = keep * own[j] + add * terms[j];
+            out[j] = keep * own[j] + add * terms[j];
     }
 }
 
-INLINE void merge_tile(const Task *k, int64_t first, int64_t count)
+/* Merge the prefix into the rows from `first` on; of tokens attended to here, they are those of the tile from `done` on. */
+INLINE void merge_tile(const Task *k, int64_t first, int64_t count, int64_t done)
 {
     const Call *c = k->call;
     float shift[TILE + LANES] = {0}, mass[TILE + LANES] = {0}, lse[TILE + LANES] = {0};
@@ -288,13 +293,14 @@ INLINE void merge_tile(const Task *k, int64_t first, int64_t count)
     add_product(k->terms, k->values, k->w, k->features, 1, k->Z, k->values, rows, c->size, in_lanes(c->values));
     for (int64_t r = 0; r < count; r++) {
         mass[r] = product_with(k->w + r * k->features, k->mass, in_lanes(c->size));
-        lse[r] = c->lse[offset(c->lse_step, place_of(k, first + r))];
+        lse[r] = c->k ? tile.top[done + r] : c->lse[offset(c->lse_step, place_of(k, first + r))];
     }
     for (int64_t from = 0; from < count; from += LANES) {
         const Merged m = merged(load(lse + from), load(mass + from), load(shift + from), c->cap, c->positive);
         for (int64_t r = 0; r < LANES && from + r < count; r++) {
             const Place p = place_of(k, first + from + r);
-            blend(c, offset(c->out_step, p), k->terms + (from + r) * k->values, m.keep[r], m.add[r]);
+            const float *own = c->k ? tile.out + (done + from + r) * k->values : NULL;
+            blend(c, offset(c->out_step, p), own, k->terms + (from + r) * k->values, m.keep[r], m.add[r]);
             if (c->total)
                 c->total[flat(c, p)] = m.total[r];
             if (c->sign)
@@ -405,8 +411,8 @@ static void write_gradients(const Task *k, int64_t part)
     const Call *c = k->call;
     const int64_t heads = c->heads / c->sharing, at = part * heads + k->head;
     for (int64_t j = 0; j < c->size; j++) {
-        const int64_t to = at * c->size + place(k, j);
-        c->grad_mass[to] = k->grad_mass[j] / k->sizes[j];
+        const int64_t to = at * c->size + place(k, j), at_mass = k->head * c->size + place(k, j);
+        c->grad_mass[to] = k->grad_mass[j] / (c->positive && c->mass[at_mass] < 0.0f ? -k->sizes[j] : k->sizes[j]);
         for (int64_t i = 0; i < c->values; i++)
             c->grad_Z[to * c->values + i] = k->grad_Z[j * k->values + i] / k->sizes[j];
     }
@@ -425,7 +431,7 @@ int KIND(forward)(const Call *c, int64_t head, int64_t part)
     if (make_task(&k, c, head, 0))
         return 1;
     for (int64_t first = bound(c, part), last = bound(c, part + 1); first < last; first += TILE)
-        merge_tile(&k, first, last - first < TILE ? last - first : TILE);
+        merge_tile(&k, first, last - first < TILE ? last - first : TILE, 0);
     free_task(&k);
     return 0;
 }
@@ -440,9 +446,12 @@ int KIND(attend)(const Call *c, int64_t head, int64_t part)
         const Place p = place_of(&k, first);
         count = last - first < QUERIES ? last - first : QUERIES;
         count = c->rows - p.row < count ? c->rows - p.row : count;
-        attend_tile(c, p, count);
+        if (takes_pairs(c))
+            attend_tile(c, p, count, 1);
+        else
+            attend_tile(c, p, count, 0);
         for (int64_t done = 0; done < count; done += TILE)
-            merge_tile(&k, first + done, count - done < TILE ? count - done : TILE);
+            merge_tile(&k, first + done, count - done < TILE ? count - done : TILE, done);
     }
     free_task(&k);
     return 0;

@@ -3,20 +3,24 @@
    A tile of queries lies across the lanes and the keys run down: scores are (keys, QUERIES). The maximum and the sum of
    each query are then elementwise and need no horizontal reduction. Scores are in units of log 2, because 2^x is cheaper
    than e^x. Keys come in blocks of KEYS (online softmax): the output shrinks whenever a later block has a larger score.
-   A query that sees no key gets output 0 and mass 0. */
+   A query that sees no key gets output 0 and mass 0.
+
+   Bfloats become floats when they are read. A processor that multiplies pairs of them leaves them as they are and rounds
+   the weights to bfloats. */
 
 #define QUERIES (4 * LANES)
 #define KEYS 128
 
 typedef struct {
-    float q[MOST_DIM * QUERIES], scores[KEYS * QUERIES], out[QUERIES * MOST_DIM], last[AT_ONCE * MOST_DIM];
+    float q[MOST_DIM * QUERIES], scores[KEYS * QUERIES], out[QUERIES * MOST_DIM];
+    float k[KEYS * MOST_DIM], v[KEYS * MOST_DIM];
     float top[QUERIES], mass[QUERIES], shrink[QUERIES];
 } Tile;
 
 static _Thread_local Tile tile;
 
-/* 2^x for x <= 0; 0 below -126; NaN stays NaN. Adding 1.5 * 2^23 rounds to an integer in the low bits, which then shift
-   into the exponent; a polynomial gives the fractional rest. */
+/* 2^x; 0 below -126; NaN stays NaN. Adding 1.5 * 2^23 rounds to an integer in the low bits, which then shift into the
+   exponent; a polynomial gives the fractional rest. */
 INLINE lanes power_of_two(lanes x)
 {
     const lanes magic = all(12582912.0f), bounded = larger(all(-126.0f), x), shifted = bounded + magic;
@@ -26,50 +30,84 @@ INLINE lanes power_of_two(lanes x)
     return where(x < all(-126.0f), all(0.0f), (lanes)((whole)p + ((whole)shifted << 23)));
 }
 
-INLINE lanes load_some(const float *from, int64_t count)
+/* Rows that a product can read. */
+typedef struct {
+    const float *at;
+    int64_t step;
+} Rows;
+
+INLINE const void *row_of(const void *from, Strides s, Place p, int bfloat)
 {
-    if (count >= LANES)
-        return load(from);
-    lanes result = {0};
-    memcpy(&result, from, count * sizeof *from);
-    return result;
+    return (const char *)from + offset(s, p) * (bfloat ? 2 : 4);
 }
 
-INLINE const float *row_of(const float *from, Strides s, int64_t batch, int64_t head, int64_t row)
+/* Return `count` rows of `width` numbers from `p` on: in place if possible, else as floats in `room`, with zeros up to a
+   multiple of AT_ONCE rows. */
+INLINE Rows rows_from(const void *from, Strides s, Place p, int64_t count, int64_t width, int bfloat, float *room)
 {
-    return from + batch * s.batch + head * s.head + row * s.row;
+    if (!bfloat && count % AT_ONCE == 0)
+        return (Rows){row_of(from, s, p, 0), s.row};
+    for (int64_t r = 0; r < count; r++, p.row++)
+        for (int64_t i = 0; i < width; i += LANES)
+            store_some(room + r * width + i, load_some((const char *)row_of(from, s, p, bfloat) + i * (bfloat ? 2 : 4),
+                                                       width - i, bfloat), width - i);
+    memset(room + count * width, 0, (in_rows(count) - count) * width * sizeof *room);
+    return (Rows){room, width};
 }
 
-/* Load the queries times scale log2 e, transposed; pad with zeros to whole vectors. The factor here saves one product
-   per score later. */
-INLINE void read_queries(const Call *c, Place p, int64_t count)
+/* Transpose `count` rows into (width, QUERIES); pad with zeros to whole vectors. */
+INLINE void transpose_rows(float *to, Rows from, int64_t count, int64_t width)
 {
-    const float factor = (float)(c->scale * 1.4426950408889634);
-    for (int64_t from = 0; from < count; from += LANES)
-        for (int64_t i = 0; i < c->dim; i += LANES) {
+    for (int64_t first = 0; first < count; first += LANES)
+        for (int64_t i = 0; i < width; i += LANES) {
             lanes block[LANES];
-            for (int64_t r = 0; r < LANES; r++) {
-                const float *row = row_of(c->q, c->q_step, p.batch, p.head, p.row + from + r);
-                block[r] = from + r < count ? factor * load_some(row + i, c->dim - i) : all(0.0f);
-            }
+            for (int64_t r = 0; r < LANES; r++)
+                block[r] = first + r < count ? load_some(from.at + (first + r) * from.step + i, width - i, 0) : all(0.0f);
             transpose(block);
-            for (int64_t j = 0; j < LANES && i + j < c->dim; j++)
-                store(tile.q + (i + j) * QUERIES + from, block[j]);
+            for (int64_t j = 0; j < LANES && i + j < width; j++)
+                store(to + (i + j) * QUERIES + first, block[j]);
         }
 }
 
-/* Compute the scores of `count` keys. `product` reads AT_ONCE rows at a time: copy the last few, so that it never reads
-   beyond the keys. */
-INLINE void score(const Call *c, const float *keys, int64_t count, int64_t across)
+/* Whether to multiply pairs of bfloats. */
+INLINE int takes_pairs(const Call *c)
 {
-    const int64_t step = c->k_step.row, whole_rows = count / AT_ONCE * AT_ONCE;
-    product(tile.scores, QUERIES, keys, step, 1, tile.q, QUERIES, whole_rows, c->dim, across);
-    if (whole_rows == count)
-        return;
-    memset(tile.last, 0, AT_ONCE * c->dim * sizeof *tile.last);
-    for (int64_t j = whole_rows; j < count; j++)
-        memcpy(tile.last + (j - whole_rows) * c->dim, keys + j * step, c->dim * sizeof *tile.last);
-    product(tile.scores + whole_rows * QUERIES, QUERIES, tile.last, c->dim, 1, tile.q, QUERIES, AT_ONCE, c->dim, across);
+#ifdef __AVX512BF16__
+    return c->bfloat && c->dim % 2 == 0 && c->q_step.row % 2 == 0 && c->k_step.row % 2 == 0;
+#else
+    (void)c;
+    return 0;
+#endif
+}
+
+/* Return rows of bfloats as rows of half as many pairs. */
+INLINE Rows pairs_from(const void *from, Strides s, Place p, int64_t count, int64_t width, float *room)
+{
+    const Rows rows = {row_of(from, s, p, 1), s.row / 2};
+    if (count % AT_ONCE == 0)
+        return rows;
+    memset(room, 0, in_rows(count) * width / 2 * sizeof *room);
+    for (int64_t r = 0; r < count; r++)
+        memcpy(room + r * (width / 2), rows.at + r * rows.step, width / 2 * sizeof *room);
+    return (Rows){room, width / 2};
+}
+
+INLINE lanes as_pairs(lanes low, lanes high)
+{
+    const words half = (words){0} + 0x8000u; /* round to nearest */
+    return (lanes)((((words)low + half) >> 16) | (((words)high + half) & 0xffff0000u));
+}
+
+/* Return pairs of rows: number i of row j holds number i of rows 2 j and 2 j + 1. */
+INLINE Rows paired_rows(const void *from, Strides s, Place p, int64_t count, int64_t width, float *room)
+{
+    for (int64_t r = 0; r < count; r += 2, p.row += 2)
+        for (int64_t i = 0; i < width; i += LANES) {
+            const uint16_t *low = (const uint16_t *)row_of(from, s, p, 1) + i;
+            const lanes high = r + 1 < count ? load_some(low + s.row, width - i, 1) : all(0.0f);
+            store(room + r / 2 * width + i, (lanes)((words)high | (words)load_some(low, width - i, 1) >> 16));
+        }
+    return (Rows){room, width};
 }
 
 /* Add the bias of `count` keys from `from` on, in units of log 2. Scaling the lowest finite number, a common "not visible",
@@ -81,9 +119,8 @@ INLINE void add_to_scores(const Call *c, Place p, int64_t from, int64_t count, i
         for (int64_t j = 0; j < count; j += LANES) {
             lanes block[LANES];
             for (int64_t r = 0; r < LANES; r++) {
-                const int64_t row = p.row + (first + r < rows ? first + r : first);
-                const float *added = row_of(c->added, c->added_step, p.batch, p.head, row) + from + j;
-                block[r] = load_some(added, count - j);
+                const Place row = {p.batch, p.head, p.row + (first + r < rows ? first + r : first)};
+                block[r] = load_some(c->added + offset(c->added_step, row) + from + j, count - j, 0);
             }
             transpose(block);
             for (int64_t i = 0; i < LANES && j + i < count; i++) {
@@ -102,19 +139,44 @@ INLINE void hide(int64_t seen, int64_t count)
             tile.scores[j * QUERIES + r] = -INFINITY;
 }
 
-/* Turn scores into weights relative to the largest so far, and update mass and shrink. */
-INLINE void weigh(int64_t count, int64_t across)
+/* A block of keys for a tile of queries. */
+typedef struct {
+    int64_t from, count, queries;
+    int pairs;
+} Block;
+
+/* Compute the scores of a block of keys, with bias and causal mask. */
+INLINE void score(const Call *c, Place p, Block b, Rows keys)
 {
-    for (int64_t v = 0; v < across; v += LANES) {
+    const float factor = (float)(c->scale * 1.4426950408889634);
+    product(b.pairs, factor, tile.scores, QUERIES, keys.at, keys.step, tile.q, QUERIES, in_rows(b.count),
+            b.pairs ? c->dim / 2 : c->dim, in_lanes(b.queries));
+    if (c->added)
+        add_to_scores(c, p, b.from, b.count, b.queries);
+    if (c->causal)
+        hide(p.row + c->keys - c->rows - b.from, b.count);
+}
+
+/* Turn scores into weights relative to the largest so far, and update mass and shrink. Pairs of weights take the places of
+   the first half of them. */
+INLINE void weigh(Block b)
+{
+    for (int64_t v = 0; v < in_lanes(b.queries); v += LANES) {
+        float *scores = tile.scores + v;
         const lanes before = load(tile.top + v);
         lanes top = before, mass = {0};
-        for (int64_t j = 0; j < count; j++)
-            top = larger(load(tile.scores + j * QUERIES + v), top);
+        for (int64_t j = 0; j < b.count; j++)
+            top = larger(load(scores + j * QUERIES), top);
         top = larger(top, all(-3.40282347e38f)); /* -inf - -inf would be NaN if no key was visible yet */
-        for (int64_t j = 0; j < count; j++) {
-            const lanes weight = power_of_two(load(tile.scores + j * QUERIES + v) - top);
-            store(tile.scores + j * QUERIES + v, weight);
+        for (int64_t j = 0; j < b.count; j++) {
+            lanes weight = power_of_two(load(scores + j * QUERIES) - top);
             mass += weight;
+            if (b.pairs) {
+                const lanes next = ++j < b.count ? power_of_two(load(scores + j * QUERIES) - top) : all(0.0f);
+                mass += next;
+                store(scores + j / 2 * QUERIES, as_pairs(weight, next));
+            } else
+                store(scores + j * QUERIES, weight);
         }
         const lanes shrink = power_of_two(before - top);
         store(tile.top + v, top);
@@ -123,48 +185,61 @@ INLINE void weigh(int64_t count, int64_t across)
     }
 }
 
-INLINE void shrink_rows(int64_t rows, int64_t step)
+INLINE void scale_rows(const float *factors, int64_t rows, int64_t step)
 {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < step; i += LANES)
-            store(tile.out + r * step + i, tile.shrink[r] * load(tile.out + r * step + i));
+            store(tile.out + r * step + i, factors[r] * load(tile.out + r * step + i));
 }
 
-INLINE void write_tile(const Call *c, Place p, int64_t count, int64_t step)
+/* Divide by the mass; `top` becomes the logarithm of the mass. */
+INLINE void normalise(int64_t rows, int64_t step)
 {
-    for (int64_t v = 0; v < QUERIES; v += LANES)
-        store(tile.top + v, load(tile.top + v) * 0.69314718f + logarithm(load(tile.mass + v)));
-    for (int64_t r = 0; r < count; r++) {
-        float *to = (float *)row_of(c->out, c->out_step, p.batch, p.head, p.row + r);
-        const float part = tile.mass[r] == 0.0f ? 0.0f : 1.0f / tile.mass[r];
-        for (int64_t i = 0; i < c->values; i++)
-            to[i] = part * tile.out[r * step + i];
-        *(float *)row_of(c->lse, c->lse_step, p.batch, p.head, p.row + r) = tile.top[r];
+    for (int64_t v = 0; v < QUERIES; v += LANES) {
+        const lanes mass = load(tile.mass + v);
+        store(tile.top + v, load(tile.top + v) * 0.69314718f + logarithm(mass));
+        store(tile.shrink + v, where(mass == all(0.0f), all(0.0f), 1.0f / mass));
     }
+    scale_rows(tile.shrink, rows, step);
 }
 
-/* Write out and lse of `count` queries from `p` on, all of one head. */
-INLINE void attend_tile(const Call *c, Place p, int64_t count)
+INLINE void add_values(Block b, Rows values, int64_t step)
 {
-    const int64_t head = p.head / c->key_sharing, step = in_lanes(c->values), rows = in_rows(count), across = in_lanes(count);
-    const int64_t last = p.row + c->keys - c->rows, end = c->causal ? last + count : c->keys;
-    read_queries(c, p, count);
+    const int64_t rows = in_rows(b.queries);
+    if (b.pairs)
+        multiply(ADD | PAIRS, 1.0f, tile.out, step, tile.scores, 1, QUERIES, values.at, values.step, rows,
+                 (b.count + 1) / 2, step);
+    else
+        add_product(tile.out, step, tile.scores, 1, QUERIES, values.at, values.step, rows, b.count, step);
+}
+
+INLINE int64_t keys_seen(const Call *c, Place p, int64_t count)
+{
+    return c->causal ? p.row + c->keys - c->rows + count : c->keys;
+}
+
+/* Leave the outputs of `count` queries from `p` on, all of one head, in tile.out, and their logsumexps in tile.top. */
+INLINE void attend_tile(const Call *c, Place p, int64_t count, const int pairs)
+{
+    const int64_t step = in_lanes(c->values), end = keys_seen(c, p, count);
+    const Rows q = pairs ? pairs_from(c->q, c->q_step, p, count, c->dim, tile.k)
+                         : rows_from(c->q, c->q_step, p, count, c->dim, c->bfloat, tile.k);
+    transpose_rows(tile.q, q, count, pairs ? c->dim / 2 : c->dim);
     for (int64_t r = 0; r < QUERIES; r++) {
         tile.top[r] = -INFINITY;
         tile.mass[r] = 0.0f;
     }
-    memset(tile.out, 0, rows * step * sizeof *tile.out);
-    for (int64_t from = 0; from < end; from += KEYS) {
-        const int64_t block = end - from < KEYS ? end - from : KEYS, seen = c->causal ? last - from : KEYS;
-        score(c, row_of(c->k, c->k_step, p.batch, head, from), block, across);
-        if (c->added)
-            add_to_scores(c, p, from, block, count);
-        hide(seen, block);
-        weigh(block, across);
-        if (from) /* the first block has nothing to shrink */
-            shrink_rows(rows, step);
-        add_product(tile.out, step, tile.scores, 1, QUERIES, row_of(c->v, c->v_step, p.batch, head, from),
-                    c->v_step.row, rows, block, step);
+    memset(tile.out, 0, in_rows(count) * step * sizeof *tile.out);
+    for (Block b = {0, 0, count, pairs}; b.from < end; b.from += KEYS) {
+        const Place key = {p.batch, p.head / c->key_sharing, b.from};
+        b.count = end - b.from < KEYS ? end - b.from : KEYS;
+        score(c, p, b, pairs ? pairs_from(c->k, c->k_step, key, b.count, c->dim, tile.k)
+                             : rows_from(c->k, c->k_step, key, b.count, c->dim, c->bfloat, tile.k));
+        weigh(b);
+        if (b.from) /* the first block has nothing to shrink */
+            scale_rows(tile.shrink, in_rows(count), step);
+        add_values(b, pairs ? paired_rows(c->v, c->v_step, key, b.count, c->values, tile.v)
+                            : rows_from(c->v, c->v_step, key, b.count, c->values, c->bfloat, tile.v), step);
     }
-    write_tile(c, p, count, step);
+    normalise(in_rows(count), step);
 }

@@ -7,6 +7,8 @@
 #include <immintrin.h>
 #endif
 
+enum { ADD = 1, PAIRS = 2 }; /* how to multiply matrices */
+
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float lanes __attribute__((vector_size(4 * LANES)));
@@ -29,11 +31,32 @@ INLINE lanes load(const float *from)
 
 INLINE void store(float *to, lanes value) { memcpy(to, &value, sizeof value); }
 
+INLINE void store_some(float *to, lanes value, int64_t count)
+{
+    memcpy(to, &value, (count < LANES ? count : LANES) * sizeof *to);
+}
+
 INLINE lanes all(float value) { return (lanes){0} + value; }
 
 INLINE lanes where(whole chosen, lanes yes, lanes no)
 {
     return (lanes)((chosen & (whole)yes) | (~chosen & (whole)no));
+}
+
+typedef uint16_t bfloats __attribute__((vector_size(2 * LANES)));
+typedef uint32_t words __attribute__((vector_size(4 * LANES)));
+
+/* Load up to LANES floats or bfloats as floats, the rest as 0. */
+INLINE lanes load_some(const void *from, int64_t count, int bfloat)
+{
+    if (!bfloat) {
+        lanes result = {0};
+        memcpy(&result, from, (count < LANES ? count : LANES) * sizeof(float));
+        return result;
+    }
+    bfloats halves = {0};
+    memcpy(&halves, from, (count < LANES ? count : LANES) * sizeof(uint16_t));
+    return (lanes)(__builtin_convertvector(halves, words) << 16);
 }
 
 /* Both return the second argument if either is NaN, as the instructions do: callers put the value that must survive
@@ -160,51 +183,68 @@ INLINE uint16_t to_bfloat(float value)
     return value != value ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-/* y (AT_ONCE, vectors of LANES) = start y + x W; start is 0 or 1 and W is (inner, the same columns). The sums stay in
+/* sum + x w. Of PAIRS, x and every number of w are two bfloats, whose products are added. */
+INLINE lanes plus_product(const int mode, lanes sum, float x, lanes w)
+{
+#ifdef __AVX512BF16__
+    if (mode & PAIRS)
+        return (lanes)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_ps(x), (__m512bh)w);
+#else
+    (void)mode;
+#endif
+    return sum + x * w;
+}
+
+/* y (AT_ONCE, vectors of LANES) = factor x W, or += in the mode ADD; W is (inner, the same columns). The sums stay in
    registers, and every loaded vector of W serves AT_ONCE rows: products, not loads, then take the time. */
-INLINE void add_block(const int start, float *y, int64_t y_step, const float *x, int64_t x_step, int64_t x_inner,
-                      const float *W, int64_t W_step, int64_t inner, const int vectors)
+INLINE void multiply_block(const int mode, float factor, float *y, int64_t y_step, const float *x, int64_t x_step,
+                           int64_t x_inner, const float *W, int64_t W_step, int64_t inner, const int vectors)
 {
     lanes sums[AT_ONCE][BESIDE];
     for (int r = 0; r < AT_ONCE; r++)
         for (int c = 0; c < vectors; c++)
-            sums[r][c] = start ? load(y + r * y_step + c * LANES) : all(0.0f);
+            sums[r][c] = mode & ADD ? load(y + r * y_step + c * LANES) : all(0.0f);
     for (int64_t j = 0; j < inner; j++) {
         lanes w[BESIDE];
         for (int c = 0; c < vectors; c++)
             w[c] = load(W + j * W_step + c * LANES);
         for (int r = 0; r < AT_ONCE; r++)
             for (int c = 0; c < vectors; c++)
-                sums[r][c] += x[r * x_step + j * x_inner] * w[c];
+                sums[r][c] = plus_product(mode, sums[r][c], x[r * x_step + j * x_inner], w[c]);
     }
     for (int r = 0; r < AT_ONCE; r++)
         for (int c = 0; c < vectors; c++)
-            store(y + r * y_step + c * LANES, sums[r][c]);
+            store(y + r * y_step + c * LANES, mode & ADD ? sums[r][c] : factor * sums[r][c]);
 }
 
-/* The same for a multiple of LANES columns: BESIDE vectors at a time, then single ones. */
-INLINE void add_rows(const int start, float *y, int64_t y_step, const float *x, int64_t x_step, int64_t x_inner,
-                     const float *W, int64_t W_step, int64_t inner, int64_t columns)
+/* The same for a multiple of AT_ONCE rows and a multiple of LANES columns: BESIDE vectors at a time, then single ones. */
+INLINE void multiply(const int mode, float factor, float *y, int64_t y_step, const float *x, int64_t x_step,
+                     int64_t x_inner, const float *W, int64_t W_step, int64_t rows, int64_t inner, int64_t columns)
 {
-    int64_t c = 0;
-    for (; c + BESIDE * LANES <= columns; c += BESIDE * LANES)
-        add_block(start, y + c, y_step, x, x_step, x_inner, W + c, W_step, inner, BESIDE);
-    for (; c < columns; c += LANES)
-        add_block(start, y + c, y_step, x, x_step, x_inner, W + c, W_step, inner, 1);
+    for (int64_t r = 0; r < rows; r += AT_ONCE) {
+        float *to = y + r * y_step;
+        const float *from = x + r * x_step;
+        int64_t c = 0;
+        for (; c + BESIDE * LANES <= columns; c += BESIDE * LANES)
+            multiply_block(mode, factor, to + c, y_step, from, x_step, x_inner, W + c, W_step, inner, BESIDE);
+        for (; c < columns; c += LANES)
+            multiply_block(mode, factor, to + c, y_step, from, x_step, x_inner, W + c, W_step, inner, 1);
+    }
 }
 
-/* y += x W for any number of rows that is a multiple of AT_ONCE. */
+/* y = factor x W */
+INLINE void product(const int pairs, float factor, float *y, int64_t y_step, const float *x, int64_t x_step,
+                    const float *W, int64_t W_step, int64_t rows, int64_t inner, int64_t columns)
+{
+    if (pairs)
+        multiply(PAIRS, factor, y, y_step, x, x_step, 1, W, W_step, rows, inner, columns);
+    else
+        multiply(0, factor, y, y_step, x, x_step, 1, W, W_step, rows, inner, columns);
+}
+
+/* y += x W */
 INLINE void add_product(float *y, int64_t y_step, const float *x, int64_t x_step, int64_t x_inner, const float *W,
                         int64_t W_step, int64_t rows, int64_t inner, int64_t columns)
 {
-    for (int64_t r = 0; r < rows; r += AT_ONCE)
-        add_rows(1, y + r * y_step, y_step, x + r * x_step, x_step, x_inner, W, W_step, inner, columns);
-}
-
-/* y = x W, the same otherwise. */
-INLINE void product(float *y, int64_t y_step, const float *x, int64_t x_step, int64_t x_inner, const float *W,
-                    int64_t W_step, int64_t rows, int64_t inner, int64_t columns)
-{
-    for (int64_t r = 0; r < rows; r += AT_ONCE)
-        add_rows(0, y + r * y_step, y_step, x + r * x_step, x_step, x_inner, W, W_step, inner, columns);
+    multiply(ADD, 1.0f, y, y_step, x, x_step, x_inner, W, W_step, rows, inner, columns);
 }

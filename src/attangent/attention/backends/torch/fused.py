@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attangent.attention._inputs import autocast_off, compute_dtype
 from attangent.attention.backends.cpu.library import CompiledPrefix
-from attangent.attention.backends.cpu.prepare import prepare, takes, takes_tokens
+from attangent.attention.backends.cpu.prepare import differentiates_tokens, prepare, takes, takes_tokens
 from attangent.attention.backends.torch.portable import differentiable_backward, portable_attention
 from attangent.attention.backends.torch.prefix_side import TorchPrefix
 from attangent.attention.backends.torch.tokens import CpuFlash, FusedTokens, GradientRows, KeyValues
@@ -53,11 +53,13 @@ def fused_attention(
     if torch.is_grad_enabled():
         inputs = q, k, v, Z, mass, *state.features.trained()
         if any(tensor.requires_grad for tensor in inputs):
-            return _FusedAttention.apply(call, *inputs)
+            return FusedAttention.apply(call, *inputs)
     return forward(call, q, k, v, Z, mass, for_backward=False)[0]
 
 
-class _FusedAttention(torch.autograd.Function):
+class FusedAttention(torch.autograd.Function):
+    """`fused_attention` of a `FusedCall` and q, k, v, Z, mass and the trained weights of the map."""
+
     @staticmethod
     def forward(ctx: Any, call: FusedCall, *inputs: Tensor):
         q, k, v, Z, mass, *_ = inputs
@@ -122,17 +124,25 @@ def backward(
     """Return the gradients of q, k, v, Z, k and the map's weights; None if not wanted."""
     q, k, v, Z, mass, *_ = inputs
     _, out, total, sign, grad, _ = rows
+    tokens = KeyValues(k, v, call.mask, call.scale)
+    if any(wanted[:3]):
+        compiled = _compiled(call, Z, mass, q, out, grad) if isinstance(call.fused, CpuFlash) else None
+        if compiled is not None and differentiates_tokens(compiled.library, q, k, v, call.mask):
+            grad_q = torch.empty_like(q)
+            grads = grad_q, *compiled.backward(rows._replace(grad_q=grad_q), tokens)
+            return _wanted(grads, wanted)
     grads: tuple[Tensor | None, ...] = (None, None, None)
     state_grads: list[Any] = [None] * (len(inputs) - 3)
     if any(wanted[:3]):
         # P = e^(s - t) changes sign with the total mass: so does the gradient that the kernel receives
         signed = grad if sign is None else grad * sign.unsqueeze(-1).to(grad.dtype)
-        tokens = KeyValues(k, v, call.mask, call.scale)
         grads = call.fused.backward(signed, q, tokens, out, total, saved)
     if wanted[0] or any(wanted[3:]):
         rows = rows._replace(grad_q=grads[0] if wanted[0] else None)
         laid_out = [tensor for tensor in (q, out, grad, rows.grad_q) if tensor is not None]
         state_grads = _prefix(call, Z, mass, *laid_out).backward(rows)
-        if call.features.positive:
-            state_grads[1] = torch.where(mass < 0, -state_grads[1], state_grads[1])
-    return tuple(g if want else None for g, want in zip((*grads, *state_grads), wanted, strict=True))
+    return _wanted((*grads, *state_grads), wanted)
+
+
+def _wanted(grads: Sequence[Tensor | None], wanted: Sequence[bool]) -> tuple[Tensor | None, ...]:
+    return tuple(grad if want else None for grad, want in zip(grads, wanted, strict=True))

@@ -216,8 +216,6 @@ def _merge_gradients(
     prefix = call.prepared(Z, mass)
     assert prefix is not None
     of_prefix = prefix.backward(rows._replace(grad_q=grad_q))
-    if call.features.positive:
-        of_prefix[1] = torch.where(mass < 0, -of_prefix[1], of_prefix[1])
     grads = grad_q, keep.unsqueeze(-1) * grad, grad_lse, *of_prefix
     return tuple(each if want else None for each, want in zip(grads, wanted, strict=True))
 

@@ -31,11 +31,12 @@ HeadRows = Float[Tensor, "batch state_heads rows _"]
 
 
 class TorchPrefix(NamedTuple):
-    """A map with Z and k, their rows divided by the sizes that the map wants (see `row_sizes`)."""
+    """A map with Z and k = mass, or |mass|; rows of both are divided by the map's sizes (see `row_sizes`)."""
 
     features: FeatureMap
     Z: StateZ
     k: StateMass
+    mass: StateMass
     sizes: StateMass | None
     gain: float
     cap: float
@@ -47,7 +48,7 @@ class TorchPrefix(NamedTuple):
         if sizes is not None:
             Z = Z / sizes.unsqueeze(-1)
             k = k / sizes
-        return cls(features, Z, k, sizes, query_gain(scale, features.dim), cap)
+        return cls(features, Z, k, mass, sizes, query_gain(scale, features.dim), cap)
 
     def forward(
         self, q: Queries, out: Outputs, lse: RowNumbers, for_backward: bool
@@ -62,7 +63,7 @@ class TorchPrefix(NamedTuple):
         return total, sign
 
     def backward(self, rows: GradientRows) -> list[Tensor]:
-        """Return the gradients of Z, |mass| and the map's weights; add that of q to `grad_q` in place."""
+        """Return the gradients of Z, mass and the map's weights; add that of q to `grad_q` in place."""
         blocks = blocks_of(rows.q, self.features.size)
         sums = self._block_gradients(rows if len(blocks) == 1 else _cut(rows, blocks[0]))
         for block in blocks[1:]:
@@ -71,6 +72,8 @@ class TorchPrefix(NamedTuple):
         if self.sizes is not None:
             sums[0] = sums[0] / self.sizes.unsqueeze(-1)
             sums[1] = sums[1] / self.sizes
+        if self.features.positive:
+            sums[1] = torch.where(self.mass < 0, -sums[1], sums[1])
         return sums
 
     def _inputs(self, q: Queries) -> HeadRows:
