@@ -57,7 +57,7 @@ def libraries(root: Path) -> dict[str, list[Piece]]:
             Piece(rows, [*FMA, "-DLANES=8", "-DAT_ONCE=4", "-DKIND(name)=name##_fma"]),
             Piece(rows, [*WIDE, "-DLANES=16", "-DAT_ONCE=8", "-DKIND(name)=name##_wide"]),
             Piece(rows, [*WIDE, "-mavx512bf16", "-DLANES=16", "-DAT_ONCE=8", "-DKIND(name)=name##_bfloat"]),
-            Piece(choose, ["-DHAS_KINDS"]),
+            Piece(choose, ["-DKINDS=3"]),
         ]
     return {
         str(folder / "decoding.lib"): [Piece(root / folder / "decoding.c")],

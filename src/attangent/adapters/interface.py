@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from attangent.adapters.call import AttentionCall
 from attangent.adapters.slot import Slot, slot_of
 from attangent.attention import Prefix, merge_prefix
-from attangent.attention.backends.torch.decode import Folded, decode, is_plain
+from attangent.attention.backends.torch.decode import Folded, PrefixAlone, decode, is_plain
+from attangent.attention.backends.triton import is_installed
 
 CallTensors = tuple[Tensor, Tensor, Tensor, Tensor | None]
 """Queries, keys, values and mask, as transformers passes them."""
@@ -129,12 +130,37 @@ def _decoded(module: nn.Module, slot: Slot, call: AttentionCall) -> Tensor | Non
 
     Folded weights are reused until the next text starts, which only causal layers can tell.
     """
+    if slot.rows is not None and _on_gpu(call.q):
+        return _decoded_on_gpu(slot, call)
     folded = slot.folded
     if folded is None or not folded.serves(call.q, call.k, call.dropout):
         slot.folded = folded = _folded(module, slot, call)
-    if folded is None or folded.alone is None:
+    if folded is None or not isinstance(folded.alone, PrefixAlone):
         return None
     return decode(call.q, call.k, call.v, call.mask, call.scale, folded.alone)
+
+
+def _on_gpu(q: Tensor) -> bool:
+    return q.is_cuda and is_installed()
+
+
+def _decoded_on_gpu(slot: Slot, call: AttentionCall) -> Tensor | None:
+    """Return the output for one new query per row in one kernel; None if the general path is needed."""
+    unusual = (
+        torch.is_grad_enabled() or torch.compiler.is_compiling() or call.dropout or call.bias is not None
+    )
+    if unusual or call.q.shape[2] != 1:
+        return None
+    from attangent.attention.backends.triton.attention import decode_rows, row_prefixes
+
+    folded = slot.folded
+    if folded is None or not folded.serves(call.q, call.k, call.dropout):
+        owners = {row: prefix for rows, prefix in slot.row_groups() for row in rows}
+        states = [owners[row] for row in range(len(owners))]
+        slot.folded = folded = Folded.watching(row_prefixes(states), states)
+    if folded.alone is None or isinstance(folded.alone, PrefixAlone):
+        return None
+    return decode_rows(call.q, call.k, call.v, call.mask, call.scale, call.softcap, folded.alone)
 
 
 def _folded(module: nn.Module, slot: Slot, call: AttentionCall) -> Folded | None:

@@ -14,15 +14,24 @@ typedef struct {
 
 #define PASSES(kind) {forward_##kind, attend_##kind, backward_##kind, token_backward_##kind}
 
+/* The number of kinds that were compiled besides the plain one. */
+#ifndef KINDS
+#define KINDS 0
+#endif
+
 Pass forward_plain, attend_plain, backward_plain, token_backward_plain;
-#ifdef HAS_KINDS
 Pass forward_fma, attend_fma, backward_fma, token_backward_fma;
 Pass forward_wide, attend_wide, backward_wide, token_backward_wide;
 Pass forward_bfloat, attend_bfloat, backward_bfloat, token_backward_bfloat;
-static const Passes kinds[] = {PASSES(plain), PASSES(fma), PASSES(wide), PASSES(bfloat)};
-#else
-static const Passes kinds[] = {PASSES(plain)};
+static const Passes kinds[] = {
+    PASSES(plain),
+#if KINDS > 0
+    PASSES(fma),
 #endif
+#if KINDS > 1
+    PASSES(wide), PASSES(bfloat),
+#endif
+};
 
 typedef void Parallel(void (*work)(void *), void *tasks, unsigned threads, unsigned flags);
 
@@ -58,7 +67,7 @@ static int run(const Call *call, Parallel *parallel, Pass *pass, int64_t heads, 
    0: any processor. */
 static int kind(void)
 {
-#ifdef HAS_KINDS
+#if KINDS
     static int known = -1;
     if (known < 0) {
         __builtin_cpu_init();
@@ -66,6 +75,7 @@ static int kind(void)
         const int wide = fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
                          && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
         known = fma + wide + (wide && __builtin_cpu_supports("avx512bf16"));
+        known = known > KINDS ? KINDS : known;
     }
     return known;
 #else

@@ -58,8 +58,8 @@ INLINE void differentiate_queries(const Call *c, Place p, int64_t count, float *
     const int64_t D = c->dim, V = c->values, end = keys_seen(c, p, count);
     const Rows q = rows_from(c->q, c->q_step, p, count, D, c->bfloat, slope.q);
     const Rows g = rows_from(c->grad, c->grad_step, p, count, V, c->bfloat, slope.g);
-    transpose_rows(tile.q, q, count, D);
-    transpose_rows(slope.gt, g, count, V);
+    transpose_matrix(tile.q, QUERIES, q.at, q.step, count, D);
+    transpose_matrix(slope.gt, QUERIES, g.at, g.step, count, V);
     read_totals(c, p, count, g);
     memset(tile.out, 0, in_rows(count) * D * sizeof *tile.out);
     for (Block b = {0, 0, count, 0}; b.from < end; b.from += KEYS) {

@@ -4,7 +4,8 @@ Forward, in place; given keys and values, it also computes the token attention o
 
     out = keep o + add phi(q) Z,  keep = e^(lse - t),  add = e^(-t),  t = log(e^lse + phi(q) k)
 
-Backward as in `torch.prefix_side`; given keys and values, also of the tokens. It knows the maps that have an `Affine` form:
+Backward as in `torch.prefix_side`; given keys and values, also of the tokens. It knows the maps that have
+an `Affine` form:
 
     phi(x) = e^level [1, act(W x + b)]  or  e^level exp(W x + b)  or  elu(x d^(-1/4)) + 1
 
@@ -133,32 +134,46 @@ class CompiledPrefix(NamedTuple):
         return total, sign
 
     def attend(
-        self, q: Queries, tokens: KeyValues, for_backward: bool
+        self, q: Queries, tokens: KeyValues, for_backward: bool, fields: bytes | None = None
     ) -> tuple[Outputs, RowNumbers | None, RowNumbers | None] | None:
-        """Return the merged output, then as `forward`; None for a prefix of zeros, which torch must do."""
+        """Return the merged output, then as `forward`; None for a prefix of zeros, which torch must do.
+
+        `fields` are those of such a call, if known.
+        """
         out = empty_rows(q, tokens.v.shape[-1])
         total, sign = self.totals(q, for_backward)
-        done = self._forward({"q": q, "out": out, "total": total, "sign": sign}, tokens)
+        done = self._forward({"q": q, "out": out, "total": total, "sign": sign}, tokens, fields)
         return (out, total, sign) if done else None
 
-    def backward(self, rows: GradientRows, tokens: KeyValues | None = None) -> list[Tensor]:
+    def backward(
+        self,
+        rows: GradientRows,
+        tokens: KeyValues | None = None,
+        known: dict[tuple[Any, ...], bytes] | None = None,
+    ) -> list[Tensor]:
         """Return the gradients of Z, mass and the map's weights; add that of q to `grad_q` in place.
 
-        Given tokens, write all of the gradient of q to `grad_q`, and return those of k and v first.
+        Given tokens, write all of the gradient of q to `grad_q`, and return those of k and v first. `known`
+        collects the fields of calls that differ in the layout of the gradient only.
         """
         q, out, total, sign, grad, grad_q = rows
         parts = self.parts(q, for_gradients=True)
         weights = [tensor for tensor in (self.affine.weight, self.affine.bias) if tensor is not None]
         # every part of the rows writes its own sums: threads then need no lock and results no order
-        sums = [torch.empty(parts, len(self.Z), *like.shape[1:]) for like in (self.Z, self.mass, *weights)]
+        sums = [
+            torch.empty(parts, *self.Z.shape[:1], *like.shape[1:]) for like in (self.Z, self.mass, *weights)
+        ]
         of_tokens = [] if tokens is None else [torch.empty_like(tokens.k), torch.empty_like(tokens.v)]
-        tensors = {
-            **{"q": q, "out": out, "total": total, "sign": sign, "grad": grad, "grad_q": grad_q},
-            **dict(zip(("grad_Z", "grad_mass", "grad_weight", "grad_bias"), sums, strict=False)),
-            **self._token_tensors(q, tokens),
-            **dict(zip(("grad_k", "grad_v"), of_tokens, strict=False)),
-        }
-        fields = self.fields(parts, tensors, tokens)
+        tensors = {"q": q, "out": out, "total": total, "sign": sign, "grad": grad, "grad_q": grad_q}
+        tensors |= dict(zip(("grad_Z", "grad_mass", "grad_weight", "grad_bias"), sums, strict=False))
+        tensors |= self._token_tensors(q, tokens)
+        tensors |= dict(zip(("grad_k", "grad_v"), of_tokens, strict=False))
+        layout = grad.stride(), parts
+        fields = None if known is None else known.get(layout)
+        if fields is None:
+            fields = self.fields(parts, tensors, tokens)
+            if known is not None:
+                known[layout] = fields
         is_done(self.library.backward(fields, self.addresses(tensors), self.library.parallel))
         grad_Z, grad_mass, *of_form = (each[0] if parts == 1 else each.sum(dim=0) for each in sums)
         if of_form:
@@ -191,7 +206,7 @@ class CompiledPrefix(NamedTuple):
         fields = CallFields(
             *(KINDS[kind], TYPES[q.dtype], self.features.positive),
             *(batch, heads, heads // state_heads, rows, dim, size, values),
-            *(parts, torch.get_num_threads(), weight is not None and len(weight) > 1, *counts),
+            *(parts, torch.get_num_threads(), weight is not None and weight.shape[0] > 1, *counts),
             *(_steps(tensors.get(name)) for name in _STRIDED),
             gain=self.gain,
             cap=self.cap,
@@ -199,11 +214,11 @@ class CompiledPrefix(NamedTuple):
         )
         return bytes(fields)
 
-    def _forward(self, rows: Tensors, tokens: KeyValues | None) -> bool:
+    def _forward(self, rows: Tensors, tokens: KeyValues | None, fields: bytes | None = None) -> bool:
         q = rows["q"]
         assert q is not None
         tensors = {**rows, **self._token_tensors(q, tokens)}
-        fields = self.fields(self.parts(q), tensors, tokens)
+        fields = self.fields(self.parts(q), tensors, tokens) if fields is None else fields
         return is_done(self.library.forward(fields, self.addresses(tensors), self.library.parallel))
 
     def _token_tensors(self, q: Queries, tokens: KeyValues | None) -> Tensors:
@@ -216,7 +231,7 @@ class CompiledPrefix(NamedTuple):
 
     def parts(self, q: Queries, for_gradients: bool = False) -> int:
         """Return into how many parts to cut the rows of a head: enough for all threads, none too short."""
-        heads = len(self.Z)
+        heads = self.Z.shape[0]
         threads = torch.get_num_threads()
         if threads == 1 or heads % threads == 0 or heads >= 4 * threads:
             return 1

@@ -17,7 +17,7 @@ from attangent.attention.features import Anchors, Calibrated, Elu, Learned
 from attangent.attention.features.base import Affine, FeatureMap
 from attangent.attention.features.learned import Activation
 from attangent.attention.masks import Mask
-from attangent.attention.shapes import Keys, Outputs, Queries, RowNumbers, StateMass, StateZ, Values
+from attangent.attention.shapes import Keys, Outputs, Queries, StateMass, StateZ, Values
 
 # Largest head that tokens.h has room for.
 _LARGEST_DIM = 256
@@ -87,11 +87,9 @@ def takes_tokens(library: AttentionLibrary, q: Queries, k: Keys, v: Values, mask
     return takes(q, k, v) and _is_plain(k, q.dtype) and _is_plain(v, q.dtype)
 
 
-def differentiates_tokens(library: AttentionLibrary, q: Queries, k: Keys, v: Values, mask: Mask) -> bool:
-    """Return whether compiled code can differentiate these tokens too: each thread takes whole heads."""
-    if q.shape[-1] % _VECTOR or k.shape[0] * k.shape[1] < torch.get_num_threads():
-        return False
-    return takes_tokens(library, q, k, v, mask)
+def differentiates_tokens(q: Queries, k: Keys) -> bool:
+    """Return whether compiled code can also differentiate tokens that it takes, each head in one thread."""
+    return q.shape[-1] % _VECTOR == 0 and k.shape[0] * k.shape[1] >= torch.get_num_threads()
 
 
 def _is_read(bias: Tensor | None, k: Keys) -> bool:

@@ -15,9 +15,9 @@ from attangent._core.errors import AttangentError
 from attangent.attention._inputs import LEAST_FUSED_SCALE, check_scale, check_state, check_tokens
 from attangent.attention.backends.cpu.library import TYPES, AttentionLibrary, empty_rows, is_done, packed
 from attangent.attention.backends.cpu.prepare import prepare, readable, takes_tokens
-from attangent.attention.backends.torch.fused import FusedAttention, FusedCall
+from attangent.attention.backends.torch.fused import FusedAttention, FusedCall, KnownFields
 from attangent.attention.backends.torch.tokens import CpuFlash, KeyValues, fused_for
-from attangent.attention.masks import Mask, resolve_mask
+from attangent.attention.masks import resolve_mask
 from attangent.attention.prefix import Prefix, largest_exponent, query_gain
 from attangent.attention.shapes import Outputs
 
@@ -30,7 +30,7 @@ class CallPlan(NamedTuple):
 
     Attributes:
         signature: All that the plan depends on.
-        call: The call in the general form, which gradients use; None if the general path must make these calls.
+        call: The call in the general form, for gradients; None if the general path must make these calls.
         library: The compiled code.
         fields: The fields of the compiled call.
         attends: Whether the compiled code attends to the tokens too.
@@ -69,7 +69,7 @@ def quick_attention(
         return None
     if torch.is_grad_enabled():
         tensors = q, k, v, Z, mass, *plan.call.features.trained()
-        if any([tensor.requires_grad for tensor in tensors]):
+        if any(tensor.requires_grad for tensor in tensors):
             return FusedAttention.apply(plan.call, *tensors)
     return _attend(plan, plan.call, q, k, v, Z, mass)
 
@@ -107,10 +107,13 @@ def _planned(signature: tuple[Any, ...], *inputs: Any) -> CallPlan:
         return nothing
     attends = takes_tokens(prefix.library, q, k, v, mask)
     tensors = dict(zip(("out", "lse"), _token_rows(attends, call, q, k, v), strict=True))
-    fields = prefix.fields(prefix.parts(q), {"q": q, "k": k, "v": v, **tensors}, KeyValues(k, v, mask, factor))
+    fields = prefix.fields(
+        prefix.parts(q), {"q": q, "k": k, "v": v, **tensors}, KeyValues(k, v, mask, factor)
+    )
     form, weight, *_ = prefix.affine
     of_map = None if weight is None else (form, len(weight))
-    return CallPlan(signature, call, prefix.library, fields, attends, of_map)
+    known = KnownFields(fields, {}) if attends else None
+    return CallPlan(signature, call._replace(known=known), prefix.library, fields, attends, of_map)
 
 
 def _token_rows(attends: bool, call: FusedCall, *tokens: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -49,7 +49,7 @@ INLINE int is_written_whole(const Task *k, float **room, int backward)
 {
     const Call *c = k->call;
     return (room == &k->Z && k->values == c->values) || (room == &k->x && k->dim == c->dim)
-           || (room == &k->W && !c->weight) || (room == &k->w && !backward) || room == &k->terms;
+           || (room == &k->W && !c->weight) || (room == &k->w && !backward) || room == &k->terms || room == &k->t;
 }
 
 static int make_rooms(Task *k, int backward)
@@ -124,19 +124,18 @@ static int make_task(Task *k, const Call *c, int64_t head, int backward)
     const float *bias = c->bias + head * c->weight_step * k->hidden;
     for (int64_t j = 0; c->weight && j < k->hidden; j++) {
         k->bias[j] = c->bias ? bias[j] : 0.0f;
-        for (int64_t i = 0; i < c->dim; i++)
-            k->W[i * k->features + j] = weight[j * c->dim + i];
         if (backward)
             memcpy(k->Wt + j * k->dim, weight + j * c->dim, c->dim * sizeof *k->Wt);
     }
+    if (c->weight)
+        transpose_matrix(k->W, k->features, weight, c->dim, k->hidden, c->dim);
     if (c->kind == EXPONENTIAL) {
         divide_rows(k);
         for (int64_t j = c->size; j < k->features; j++)
             k->bias[j] = -INFINITY;
     }
-    for (int64_t j = 0; backward && j < c->size; j++)
-        for (int64_t i = 0; i < c->values; i++)
-            k->Zt[i * k->features + j] = k->Z[j * k->values + i];
+    if (backward)
+        transpose_matrix(k->Zt, k->features, k->Z, k->values, c->size, c->values);
     return 0;
 }
 
@@ -172,7 +171,7 @@ INLINE void read_inputs(const Task *k, int64_t first, int64_t count)
     memset(k->x + count * k->dim, 0, (in_rows(count) - count) * k->dim * sizeof *k->x);
 }
 
-INLINE lanes elu_plus_one(lanes y) { return where(y < all(0.0f), exponential(y), 1.0f + y); }
+INLINE lanes elu_plus_one(lanes y) { return where(y < all(0.0f), power_of_two(y * 1.44269504f), 1.0f + y); }
 INLINE lanes gelu(lanes y) { return 0.5f * y * (1.0f + error_function(y * 0.70710678f)); }
 
 INLINE lanes gelu_slope(lanes y)
@@ -289,8 +288,7 @@ INLINE void merge_tile(const Task *k, int64_t first, int64_t count, int64_t done
     const int64_t rows = in_rows(count);
     read_inputs(k, first, count);
     features(k, rows, shift, NULL);
-    memset(k->terms, 0, rows * k->values * sizeof *k->terms);
-    add_product(k->terms, k->values, k->w, k->features, 1, k->Z, k->values, rows, c->size, in_lanes(c->values));
+    product(0, 1.0f, k->terms, k->values, k->w, k->features, k->Z, k->values, rows, c->size, in_lanes(c->values));
     for (int64_t r = 0; r < count; r++) {
         mass[r] = product_with(k->w + r * k->features, k->mass, in_lanes(c->size));
         lse[r] = c->k ? tile.top[done + r] : c->lse[offset(c->lse_step, place_of(k, first + r))];
@@ -379,9 +377,8 @@ INLINE void differentiate_tile(const Task *k, int64_t first, int64_t count)
     read_inputs(k, first, count);
     features(k, rows, shift, k->inner);
     read_gradients(k, first, count, shift);
-    memset(k->t, 0, rows * F * sizeof *k->t);
     /* g Z' for the whole tile as one product: this and w' g below take most of the time */
-    add_product(k->t, F, k->g, V, 1, k->Zt, F, rows, c->values, wide);
+    product(0, 1.0f, k->t, F, k->g, V, k->Zt, F, rows, c->values, wide);
     pull_back(k, rows);
     add_product(k->grad_Z, V, k->w, 1, F, k->g, V, in_rows(c->size), rows, in_lanes(c->values));
     for (int64_t j = 0; j < wide; j += LANES) {
@@ -401,8 +398,7 @@ INLINE void differentiate_tile(const Task *k, int64_t first, int64_t count)
         add_to_queries(k, first, count, k->t, F);
         return;
     }
-    memset(k->x, 0, rows * D * sizeof *k->x);
-    add_product(k->x, D, k->t, F, 1, k->Wt, D, rows, k->hidden, in_lanes(c->dim));
+    product(0, 1.0f, k->x, D, k->t, F, k->Wt, D, rows, k->hidden, in_lanes(c->dim));
     add_to_queries(k, first, count, k->x, D);
 }
 
@@ -413,8 +409,9 @@ static void write_gradients(const Task *k, int64_t part)
     for (int64_t j = 0; j < c->size; j++) {
         const int64_t to = at * c->size + place(k, j), at_mass = k->head * c->size + place(k, j);
         c->grad_mass[to] = k->grad_mass[j] / (c->positive && c->mass[at_mass] < 0.0f ? -k->sizes[j] : k->sizes[j]);
+        const float inverse = 1.0f / k->sizes[j];
         for (int64_t i = 0; i < c->values; i++)
-            c->grad_Z[to * c->values + i] = k->grad_Z[j * k->values + i] / k->sizes[j];
+            c->grad_Z[to * c->values + i] = inverse * k->grad_Z[j * k->values + i];
     }
     for (int64_t j = 0; c->grad_weight && j < k->hidden; j++) {
         memcpy(c->grad_weight + (at * k->hidden + j) * c->dim, k->grad_W + j * k->dim, c->dim * sizeof *k->grad_W);

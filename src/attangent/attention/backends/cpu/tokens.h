@@ -55,20 +55,6 @@ INLINE Rows rows_from(const void *from, Strides s, Place p, int64_t count, int64
     return (Rows){room, width};
 }
 
-/* Transpose `count` rows into (width, QUERIES); pad with zeros to whole vectors. */
-INLINE void transpose_rows(float *to, Rows from, int64_t count, int64_t width)
-{
-    for (int64_t first = 0; first < count; first += LANES)
-        for (int64_t i = 0; i < width; i += LANES) {
-            lanes block[LANES];
-            for (int64_t r = 0; r < LANES; r++)
-                block[r] = first + r < count ? load_some(from.at + (first + r) * from.step + i, width - i, 0) : all(0.0f);
-            transpose(block);
-            for (int64_t j = 0; j < LANES && i + j < width; j++)
-                store(to + (i + j) * QUERIES + first, block[j]);
-        }
-}
-
 /* Whether to multiply pairs of bfloats. */
 INLINE int takes_pairs(const Call *c)
 {
@@ -224,7 +210,7 @@ INLINE void attend_tile(const Call *c, Place p, int64_t count, const int pairs)
     const int64_t step = in_lanes(c->values), end = keys_seen(c, p, count);
     const Rows q = pairs ? pairs_from(c->q, c->q_step, p, count, c->dim, tile.k)
                          : rows_from(c->q, c->q_step, p, count, c->dim, c->bfloat, tile.k);
-    transpose_rows(tile.q, q, count, pairs ? c->dim / 2 : c->dim);
+    transpose_matrix(tile.q, QUERIES, q.at, q.step, count, pairs ? c->dim / 2 : c->dim);
     for (int64_t r = 0; r < QUERIES; r++) {
         tile.top[r] = -INFINITY;
         tile.mass[r] = 0.0f;

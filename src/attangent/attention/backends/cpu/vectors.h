@@ -167,6 +167,20 @@ INLINE void transpose(lanes *rows)
     exchange(rows, 1);
 }
 
+/* to (columns, rows) = from' */
+static void transpose_matrix(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t rows, int64_t columns)
+{
+    for (int64_t first = 0; first < rows; first += LANES)
+        for (int64_t i = 0; i < columns; i += LANES) {
+            lanes block[LANES];
+            for (int64_t r = 0; r < LANES; r++)
+                block[r] = first + r < rows ? load_some(from + (first + r) * from_step + i, columns - i, 0) : all(0.0f);
+            transpose(block);
+            for (int64_t j = 0; j < LANES && i + j < columns; j++)
+                store(to + (i + j) * to_step + first, block[j]);
+        }
+}
+
 INLINE float from_bfloat(uint16_t value)
 {
     const uint32_t bits = (uint32_t)value << 16;

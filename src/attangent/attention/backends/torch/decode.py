@@ -10,7 +10,7 @@ weights once, when a text begins; more than one query, or a first key, begins a 
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -24,6 +24,9 @@ from attangent.attention.features import Anchors, Calibrated, Elu, Learned
 from attangent.attention.masks import Mask
 from attangent.attention.prefix import Prefix, Ragged, by_state_head, query_gain, similar_heads, stacked
 from attangent.attention.shapes import Keys, Outputs, Queries, RowNumbers, StateMass, StateZ, Values
+
+if TYPE_CHECKING:
+    from attangent.attention.backends.triton.attention import KernelPrefix
 
 # From queries (B, H, L, d), at least float32, to u (B, H, L, dv) and l (B, H, L, 1) or (1, H, 1, 1).
 Attend = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -85,13 +88,13 @@ class Folded(NamedTuple):
     """A folded prefix, the tensors it was made from, and the sum of their versions at that time.
 
     Attributes:
-        alone: The folded prefix; None if it cannot be folded.
+        alone: The folded prefix, or the prefixes of all rows for a GPU; None if it cannot be folded.
         tensors: The tensors it was made from.
         versions: Sum of their versions.
         is_nothing: Whether the prefix has neither mass nor values, so the model's own attention is enough.
     """
 
-    alone: PrefixAlone | None
+    alone: "PrefixAlone | KernelPrefix | None"
     tensors: tuple[Tensor, ...]
     versions: int
     is_nothing: bool = False
@@ -112,10 +115,9 @@ class Folded(NamedTuple):
         folds: Folds | None = None,
     ) -> "Folded | None":
         """Fold the prefixes of groups of rows; None if no row has one. `folds` remembers each prefix."""
-        prefixes = [prefix for _, prefix in groups if prefix is not None]
-        if not prefixes:
+        prefixes = [prefix for _, prefix in groups]
+        if not any(prefix is not None for prefix in prefixes):
             return None
-        tensors = tuple(tensor for prefix in prefixes for tensor in _watched(prefix))
         folded = [
             (rows, None if prefix is None else _remembered(prefix, scale, query, folds))
             for rows, prefix in groups
@@ -124,7 +126,16 @@ class Folded(NamedTuple):
             (alone is None) == (prefix is None)
             for (_, alone), (_, prefix) in zip(folded, groups, strict=True)
         )
-        return cls(together(folded) if possible else None, tensors, sum(map(_version_of, tensors)))
+        return cls.watching(together(folded) if possible else None, prefixes)
+
+    @classmethod
+    def watching(
+        cls, alone: "PrefixAlone | KernelPrefix | None", prefixes: Sequence[Prefix | None]
+    ) -> "Folded":
+        """Return a fold of these prefixes, which serves until one of them is written to."""
+        distinct = {id(prefix): prefix for prefix in prefixes if prefix is not None}
+        tensors = tuple(tensor for prefix in distinct.values() for tensor in _watched(prefix))
+        return cls(alone, tensors, sum(map(_version_of, tensors)))
 
     def serves(self, q: Queries, k: Keys, dropout: float) -> bool:
         """Return whether this is the next query of the same text, and no tensor was written to since.

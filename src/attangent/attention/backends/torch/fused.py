@@ -26,14 +26,36 @@ from attangent.attention.prefix import Prefix, PrefixWeights, largest_exponent, 
 from attangent.attention.shapes import Keys, Outputs, Queries, RowNumbers, StateMass, StateZ, Values
 
 
+class KnownFields(NamedTuple):
+    """The fields of calls that compiled code is known to take.
+
+    Attributes:
+        forward: Of the forward pass.
+        backward: Of backward passes, by the strides of the gradient and the number of parts.
+    """
+
+    forward: bytes
+    backward: dict[tuple[Any, ...], bytes]
+
+
 class FusedCall(NamedTuple):
-    """The arguments of both passes that are not differentiated; `cap` is from `largest_exponent`."""
+    """The arguments of both passes that are not differentiated.
+
+    Attributes:
+        fused: The token attention.
+        features: The feature map.
+        mask: The mask.
+        scale: Factor of the logits.
+        cap: From `largest_exponent`.
+        known: Fields of earlier calls of the same kind, whose checks need not be repeated.
+    """
 
     fused: FusedTokens
     features: FeatureMap
     mask: Mask
     scale: float
     cap: float
+    known: KnownFields | None = None
 
 
 def fused_attention(
@@ -92,11 +114,11 @@ def forward(
     """Return the merged output and, for a backward pass, log |total mass|, its sign (None: positive) and the
     tensors that the fused forward pass saved.
     """
-    compiled = _compiled(call, Z, mass, q)
-    known = isinstance(call.fused, CpuFlash)
-    if known and compiled is not None and takes_tokens(compiled.library, q, k, v, call.mask):
+    tokens = KeyValues(k, v, call.mask, call.scale)
+    compiled = _token_code(call, Z, mass, q, k, v)
+    if compiled is not None:
         # one compiled call attends to tokens and prefix; it leaves a prefix of zeros to torch
-        results = compiled.attend(q, KeyValues(k, v, call.mask, call.scale), for_backward)
+        results = compiled.attend(q, tokens, for_backward, None if call.known is None else call.known.forward)
         if results is not None:
             return *results, None
     out, lse, saved = call.fused.forward(q, k, v, call.mask, call.scale)
@@ -105,11 +127,23 @@ def forward(
     return out, *_prefix(call, Z, mass, q, out).forward(q, out, lse, for_backward), saved
 
 
+def _token_code(
+    call: FusedCall, Z: StateZ, mass: StateMass, q: Queries, k: Keys, v: Values
+) -> CompiledPrefix | None:
+    """Return the prefix for compiled code that attends to the tokens too; None if torch must."""
+    if call.known is not None:
+        return _prepared(call, Z, mass)
+    compiled = _compiled(call, Z, mass, q) if isinstance(call.fused, CpuFlash) else None
+    return compiled if compiled is not None and takes_tokens(compiled.library, q, k, v, call.mask) else None
+
+
+def _prepared(call: FusedCall, Z: StateZ, mass: StateMass) -> CompiledPrefix | None:
+    return prepare(call.features, Z, mass, query_gain(call.scale, call.features.dim), call.cap)
+
+
 def _compiled(call: FusedCall, Z: StateZ, mass: StateMass, *rows: Tensor) -> CompiledPrefix | None:
     """Return the prefix for compiled code; None if there is none or it cannot read these rows."""
-    if not takes(*rows):
-        return None
-    return prepare(call.features, Z, mass, query_gain(call.scale, call.features.dim), call.cap)
+    return _prepared(call, Z, mass) if takes(*rows) else None
 
 
 def _prefix(call: FusedCall, Z: StateZ, mass: StateMass, *rows: Tensor) -> CompiledPrefix | TorchPrefix:
@@ -126,10 +160,11 @@ def backward(
     _, out, total, sign, grad, _ = rows
     tokens = KeyValues(k, v, call.mask, call.scale)
     if any(wanted[:3]):
-        compiled = _compiled(call, Z, mass, q, out, grad) if isinstance(call.fused, CpuFlash) else None
-        if compiled is not None and differentiates_tokens(compiled.library, q, k, v, call.mask):
+        compiled = _token_code(call, Z, mass, q, k, v)
+        if compiled is not None and takes(q, out, grad) and differentiates_tokens(q, k):
             grad_q = torch.empty_like(q)
-            grads = grad_q, *compiled.backward(rows._replace(grad_q=grad_q), tokens)
+            known = None if call.known is None else call.known.backward
+            grads = grad_q, *compiled.backward(rows._replace(grad_q=grad_q), tokens, known)
             return _wanted(grads, wanted)
     grads: tuple[Tensor | None, ...] = (None, None, None)
     state_grads: list[Any] = [None] * (len(inputs) - 3)

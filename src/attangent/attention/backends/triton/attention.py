@@ -4,6 +4,7 @@ The conversion is differentiable: autograd carries the kernels' gradients back t
 weights of the map.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -117,22 +118,49 @@ def _tokens(
     return KernelPrefix("tokens", tensors, softcap=softcap or 0.0)
 
 
-def row_prefixes(states: list[Ragged]) -> KernelPrefix:
-    """Return one token prefix per batch row, for decoding; all have the same number of heads.
+def row_prefixes(states: Sequence[Prefix | None]) -> KernelPrefix | None:
+    """Return one token prefix per batch row, for decoding; None if the kernel does not know one of them.
 
     Tokens are concatenated and each (row, head) points into them: prefixes of other lengths need no padding.
+    A row without a prefix has no token.
     """
-    distinct = {id(state): state for state in states}
-    parts = {key: kernel_prefix(state, 1.0, 0) for key, state in distinct.items()}
-    offsets: dict[int, int] = {}
-    total = 0
-    for key, part in parts.items():
-        assert part is not None
-        offsets[key] = total
-        total += len(part.tensors[0])
-    pieces = [part.tensors for part in parts.values() if part is not None]
-    joined = [torch.cat([piece[i] for piece in pieces]) for i in range(4)]
-    start = torch.stack([parts[id(s)].tensors[4] + offsets[id(s)] for s in states])  # type: ignore[union-attr]
-    length = torch.stack([parts[id(s)].tensors[5] for s in states])  # type: ignore[union-attr]
-    softcap = next(part.softcap for part in parts.values() if part is not None)
-    return KernelPrefix("tokens", [*joined, start.to(torch.int32), length], softcap=softcap)
+    distinct = {id(state): state for state in states if state is not None}
+    parts = {key: kernel_prefix(state, 1.0, _width(state)) for key, state in distinct.items()}
+    known = [part for part in parts.values() if part is not None and part.kind == "tokens"]
+    if not known or len(known) < len(parts):
+        return None
+    if len({(part.tensors[4].shape, part.softcap) for part in known}) > 1:
+        return None
+    joined = [torch.cat([part.tensors[i] for part in known]) for i in range(4)]
+    nowhere = torch.zeros_like(known[0].tensors[4])
+    places: dict[int, tuple[Tensor, Tensor]] = {id(None): (nowhere, nowhere)}
+    first = 0
+    for key, part in zip(parts, known, strict=True):
+        start, length = part.tensors[4:]
+        places[key] = start + first, length
+        first += len(part.tensors[0])
+    starts, lengths = zip(*(places[id(state)] for state in states), strict=True)
+    tensors = [*joined, torch.stack(starts).to(torch.int32), torch.stack(lengths)]
+    return KernelPrefix("tokens", tensors, softcap=known[0].softcap)
+
+
+def _width(state: Prefix) -> int:
+    return 0 if isinstance(state, Ragged) else state.features.dim
+
+
+def decode_rows(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    softcap: float | None,
+    rows: KernelPrefix,
+) -> Tensor | None:
+    """Attend with one query per row, each row with its prefix of `row_prefixes`; None if kernels cannot."""
+    fits = rows.tensors[4].shape == (len(q), k.shape[1])
+    if not fits or q.shape[2] != 1 or not supports(q.shape[-1], v.shape[-1], q.dtype, gradients=False):
+        return None
+    bias = None if mask is None else added(mask)
+    q, k, v = (tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in (q, k, v))
+    return prefix_decode(q, k, v, bias, rows.tensors, scale, softcap or 0.0, rows.softcap)[0]
