@@ -33,6 +33,10 @@ static const Passes kinds[] = {
 #endif
 };
 
+OF_THREAD float own[OWN];
+OF_THREAD Tile tile;
+OF_THREAD Slopes slope;
+
 typedef void Parallel(void (*work)(void *), void *tasks, unsigned threads, unsigned flags);
 
 typedef struct {

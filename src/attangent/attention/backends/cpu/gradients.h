@@ -5,13 +5,6 @@
    A task is one head of the keys of one member of the batch: no other task then adds to its dk and dv. Scores lie as in
    tokens.h, which makes all five products ones that `multiply` knows. */
 
-typedef struct {
-    float q[QUERIES * MOST_DIM], g[QUERIES * MOST_DIM], out[QUERIES * MOST_DIM], gt[MOST_DIM * QUERIES];
-    float slopes[KEYS * QUERIES], total[QUERIES], delta[QUERIES], sign[QUERIES];
-} Slopes;
-
-static _Thread_local Slopes slope;
-
 /* Read log2 of the total mass, g . out and the sign of `count` queries. */
 INLINE void read_totals(const Call *c, Place p, int64_t count, Rows g)
 {
@@ -81,7 +74,7 @@ INLINE void differentiate_queries(const Call *c, Place p, int64_t count, float *
 int KIND(token_backward)(const Call *c, int64_t head, int64_t batch)
 {
     const int64_t D = c->dim, V = c->values, size = in_rows(c->keys) * (D + V);
-    float *memory = size <= OWN ? own : malloc(size * sizeof *memory), *grad_v = memory + in_rows(c->keys) * D;
+    float *memory = size <= OWN ? own : aligned_room(size), *grad_v = memory + in_rows(c->keys) * D;
     if (!memory)
         return 1;
     memset(memory, 0, size * sizeof *memory);

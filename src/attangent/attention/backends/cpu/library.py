@@ -160,15 +160,14 @@ class CompiledPrefix(NamedTuple):
         parts = self.parts(q, for_gradients=True)
         weights = [tensor for tensor in (self.affine.weight, self.affine.bias) if tensor is not None]
         # every part of the rows writes its own sums: threads then need no lock and results no order
-        sums = [
-            torch.empty(parts, *self.Z.shape[:1], *like.shape[1:]) for like in (self.Z, self.mass, *weights)
-        ]
+        shapes = [(parts, *self.Z.shape[:1], *like.shape[1:]) for like in (self.Z, self.mass, *weights)]
+        sums = [torch.empty(shape, dtype=torch.float32) for shape in shapes]
         of_tokens = [] if tokens is None else [torch.empty_like(tokens.k), torch.empty_like(tokens.v)]
         tensors = {"q": q, "out": out, "total": total, "sign": sign, "grad": grad, "grad_q": grad_q}
         tensors |= dict(zip(("grad_Z", "grad_mass", "grad_weight", "grad_bias"), sums, strict=False))
         tensors |= self._token_tensors(q, tokens)
         tensors |= dict(zip(("grad_k", "grad_v"), of_tokens, strict=False))
-        layout = grad.stride(), parts
+        layout = grad.stride(), out.stride(), parts
         fields = None if known is None else known.get(layout)
         if fields is None:
             fields = self.fields(parts, tensors, tokens)
@@ -184,7 +183,7 @@ class CompiledPrefix(NamedTuple):
         """Allocate log |total mass| per row if wanted, and its sign if that can be negative."""
         if not for_backward:
             return None, None
-        total = torch.empty(q.shape[:3])
+        total = torch.empty(q.shape[:3], dtype=torch.float32)
         return total, None if self.features.positive else torch.empty_like(total)
 
     def addresses(self, tensors: Tensors) -> bytes:

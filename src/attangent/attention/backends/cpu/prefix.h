@@ -39,6 +39,29 @@ typedef struct {
     double gain, cap, scale;
 } Call;
 
+/* Scratch space that every thread keeps: malloc and free in every call would cost more than a short sequence. The code of
+   all kinds of processors shares it, so the sizes are those of the widest vectors. */
+#define OWN 65536
+#define MOST_QUERIES 64
+#define KEYS 128 /* keys whose scores exist at once */
+
+typedef struct {
+    float q[MOST_DIM * MOST_QUERIES], scores[KEYS * MOST_QUERIES], out[MOST_QUERIES * MOST_DIM];
+    float k[KEYS * MOST_DIM], v[KEYS * MOST_DIM];
+    float top[MOST_QUERIES], mass[MOST_QUERIES], shrink[MOST_QUERIES];
+} Tile;
+
+typedef struct {
+    float q[MOST_QUERIES * MOST_DIM], g[MOST_QUERIES * MOST_DIM], out[MOST_QUERIES * MOST_DIM];
+    float gt[MOST_DIM * MOST_QUERIES], slopes[KEYS * MOST_QUERIES];
+    float total[MOST_QUERIES], delta[MOST_QUERIES], sign[MOST_QUERIES];
+} Slopes;
+
+#define OF_THREAD _Thread_local __attribute__((visibility("hidden"), aligned(64)))
+extern OF_THREAD float own[OWN];
+extern OF_THREAD Tile tile;
+extern OF_THREAD Slopes slope;
+
 #define NOTHING 2 /* return code for tokens with a prefix of zeros: torch's attention then is the whole answer */
 
 /* A pass over one head of the prefix and a part of its rows, or over one head of the keys and a member of the batch. It

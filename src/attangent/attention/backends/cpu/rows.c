@@ -13,7 +13,6 @@
 #endif
 #define BESIDE 2 /* vectors of a row in such a product */
 #define TILE 48 /* rows whose features exist at once, so that they stay in cache; a multiple of AT_ONCE */
-#define OWN 65536 /* floats of scratch space that every thread keeps */
 
 #include "vectors.h"
 
@@ -35,9 +34,10 @@ INLINE int is_learned(const Call *c) { return c->kind == LEARNED_ELU || c->kind 
 /* Map the index of a feature here to its index in the caller's order. */
 INLINE int64_t place(const Task *k, int64_t j) { return !is_learned(k->call) ? j : j == k->hidden ? 0 : j + 1; }
 
-/* Buffers of a task live in `own` if they fit: malloc and free in every call would cost more than a small prefix. */
-static _Thread_local float own[OWN];
+/* Vectors that cross a cache line cost two loads. */
+static float *aligned_room(int64_t floats) { return aligned_alloc(64, (floats + 15) / 16 * 64); }
 
+/* Buffers of a task live in `own` if they fit. */
 static void free_task(Task *k)
 {
     if (k->memory != own)
@@ -63,7 +63,7 @@ static int make_rooms(Task *k, int backward)
     int64_t total = 0;
     for (int i = 0; i < used; i++)
         total += counts[i];
-    k->memory = total <= OWN ? own : malloc(total * sizeof *k->memory);
+    k->memory = total <= OWN ? own : aligned_room(total);
     if (!k->memory)
         return 1;
     float *next = k->memory;

@@ -9,15 +9,6 @@
    the weights to bfloats. */
 
 #define QUERIES (4 * LANES)
-#define KEYS 128
-
-typedef struct {
-    float q[MOST_DIM * QUERIES], scores[KEYS * QUERIES], out[QUERIES * MOST_DIM];
-    float k[KEYS * MOST_DIM], v[KEYS * MOST_DIM];
-    float top[QUERIES], mass[QUERIES], shrink[QUERIES];
-} Tile;
-
-static _Thread_local Tile tile;
 
 /* 2^x; 0 below -126; NaN stays NaN. Adding 1.5 * 2^23 rounds to an integer in the low bits, which then shift into the
    exponent; a polynomial gives the fractional rest. */

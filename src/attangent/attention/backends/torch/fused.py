@@ -30,8 +30,8 @@ class KnownFields(NamedTuple):
     """The fields of calls that compiled code is known to take.
 
     Attributes:
-        forward: Of the forward pass.
-        backward: Of backward passes, by the strides of the gradient and the number of parts.
+        forward: Fields of the forward pass.
+        backward: Fields of backward passes, by the strides of gradient and output and the number of parts.
     """
 
     forward: bytes
