@@ -98,12 +98,17 @@ def binaries() -> Iterator[str]:
 
     yield "| kernel | target | registers | shared kB | spills | tensor-core instructions |"
     yield "|---|---|---|---|---|---|"
+    wanting = []
     for case in cases():
         for target in TARGETS:
             binary = compile_case(case, target)
+            if binary.spilled or binary.matrix_instructions < binary.matrix_products:
+                wanting.append(f"{case} ({target})")
             shared = f"{binary.shared_bytes / 1024:.0f}"
             used = f"{binary.registers} | {shared} | {binary.spilled} | {binary.matrix_instructions}"
             yield f"| {case} | {target} | {used} |"
+    yield ""
+    yield f"Kernels with spills or with products outside tensor cores: {'; '.join(wanting) or 'none'}."
 
 
 class Inputs(NamedTuple):

@@ -1,4 +1,8 @@
-"""Compiled for GPUs that are not here: no register spills, and every matrix product on tensor cores."""
+"""Compiled for GPUs that are not here: no register spills, and every matrix product on tensor cores.
+
+`make gpu-check` compiles every kernel for every target; here the forward kernel meets all of them, and each
+other kernel one or two.
+"""
 
 import json
 import os
@@ -9,19 +13,19 @@ import pytest
 
 pytest.importorskip("triton", reason="pip install 'attangent[gpu]'")
 
-_SCRIPT = """
+TARGETS = {
+    ("forward_kernel", "tokens"): ("sm_80", "sm_90", "sm_100", "gfx942"),
+    ("decode_kernel", "tokens"): ("sm_80",),
+    ("query_gradient_kernel", "tokens"): ("sm_90", "gfx942"),
+    ("key_gradient_kernel", "none"): ("sm_100", "gfx942"),
+    ("token_prefix_gradient_kernel", "tokens"): ("sm_80",),
+    ("feature_prefix_gradient_kernel", "learned-elu"): ("sm_100",),
+}
+_SCRIPT = f"""
 import json, torch
-from benchmarks.suites.attention.gpu_binaries import cases, compile_case
-chosen = [
-    case
-    for case in cases()
-    if case.head == 128
-    and case.dtype == torch.bfloat16
-    and case.prefix == {"feature_prefix_gradient_kernel": "learned-elu", "key_gradient_kernel": "none"}.get(
-        case.kernel, "tokens"
-    )
-]
-binaries = [compile_case(c, t) for c in chosen for t in ("sm_80", "sm_90", "sm_100", "gfx942")]
+from benchmarks.suites.attention.gpu_binaries import Case, compile_case
+chosen = [(Case(k, torch.bfloat16, 128, p), t) for (k, p), targets in {TARGETS}.items() for t in targets]
+binaries = [compile_case(case, target) for case, target in chosen]
 rows = [[str(b.case), b.target, b.spilled, b.matrix_instructions, b.matrix_products] for b in binaries]
 print(json.dumps(rows))
 """
@@ -35,6 +39,6 @@ def test_no_kernel_spills_and_all_products_use_tensor_cores(tmp_path):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     binaries = json.loads(done.stdout.splitlines()[-1])
-    assert len(binaries) == 24
+    assert len(binaries) == 11
     assert [binary for binary in binaries if binary[2] > 0] == []
     assert [binary for binary in binaries if binary[3] < binary[4]] == []
