@@ -7,6 +7,7 @@ from tests import house
 TESTS = Path(__file__).parent
 OF_SEVERAL_FILES = {
     "adapters/files/test_old_files.py",
+    "adapters/test_gpu_rows.py",
     "adapters/test_matrix.py",
     "adapters/test_ragged.py",
     "adapters/test_real_models.py",
