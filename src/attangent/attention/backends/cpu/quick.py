@@ -116,12 +116,13 @@ def _planned(signature: tuple[Any, ...], *inputs: Any) -> CallPlan:
     return CallPlan(signature, call._replace(known=known), prefix.library, fields, attends, of_map)
 
 
-def _token_rows(attends: bool, call: FusedCall, *tokens: Tensor) -> tuple[Tensor, Tensor | None]:
+def _token_rows(
+    attends: bool, call: FusedCall, q: Tensor, k: Tensor, v: Tensor
+) -> tuple[Tensor, Tensor | None]:
     """Return the output and the logsumexp of tokens by torch; if compiled code attends, room for it."""
-    q, _, v = tokens
     if attends:
         return empty_rows(q, v.shape[-1]), None
-    out, lse, _ = call.fused.forward(*tokens, call.mask, call.scale)
+    out, lse, _ = call.fused.forward(q, k, v, call.mask, call.scale)
     return out, lse
 
 
