@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,9 +36,9 @@ def test_missing_decades():
 
 
 def test_other_relations_and_thresholds_are_refused():
-    with pytest.raises(AttangentError, match=r"must be <=, >= or == \(got '<'"):
-        Conclusion("c", "<", 1.0, 0.5)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(AttangentError, match=r"must be <=, >= or == \(got '!'"):
+    with pytest.raises(AttangentError, match=r"must be <=, >=, ==, < or > \(got '=<'"):
+        Conclusion("c", "=<", 1.0, 0.5)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(AttangentError, match=r"must be <=, >=, ==, < or > \(got '!'"):
         Hypothesis("h", "!", 1.0, 0.5)  # pyright: ignore[reportArgumentType]
     with pytest.raises(AttangentError, match=r"must be stated or ours \(got 'mine'"):
         Conclusion("c", "<=", 1.0, 0.5, threshold="mine")  # pyright: ignore[reportArgumentType]
@@ -116,6 +117,16 @@ def test_seeds_narrow_the_interval_of_their_common_exponent():
     low, high = pooled_interval(trends)
     assert low <= -0.5 <= high
     assert high - low < min(trend.interval[1] - trend.interval[0] for trend in trends)
+
+
+@pytest.mark.parametrize(("slope", "kept"), [(-0.5, True), (0.0, None), (0.5, False)])
+def test_a_power_without_a_number_is_undecided_while_zero_is_possible(slope, kept):
+    random = np.random.default_rng(3)
+    sizes = (8.0, 16.0, 32.0, 64.0)
+    values = [size**slope * math.exp(0.01 * random.standard_normal()) for size in sizes]
+    line = Conclusion.of_trend("t", "<", 0.0, sizes, values)
+    assert replace(line, interval=line.confidence).kept is kept
+    assert replace(line, relation="<=", interval=line.confidence).kept is (kept is not False)
 
 
 def test_least_squares_interval_agrees_with_scipy():

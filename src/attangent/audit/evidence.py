@@ -1,6 +1,7 @@
 """The lines of a finding: hypotheses and conclusions, each compares a measured value with a stated one."""
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -8,7 +9,7 @@ from typing import Literal, get_args
 
 from attangent._core.errors import AttangentError
 
-Relation = Literal["<=", ">=", "=="]
+Relation = Literal["<=", ">=", "==", "<", ">"]
 Threshold = Literal["stated", "ours"]
 
 CANNOT_FAIL = 6.0
@@ -32,7 +33,7 @@ class Hypothesis:
 
     Args:
         name: The measured quantity.
-        relation: "<=", ">=" or "==".
+        relation: "<=", ">=", "==", "<" or ">".
         required: The value that the statement requires.
         measured: The value of the run.
         log10: Whether both numbers are decimal logarithms, for constants that overflow.
@@ -176,7 +177,7 @@ class Conclusion:
 
     Args:
         name: The measured quantity.
-        relation: "<=", ">=" or "==".
+        relation: "<=", ">=", "==", "<" or ">".
         bound: The value that the statement gives.
         measured: The value of the run.
         log10: Whether both numbers are decimal logarithms, for constants that overflow.
@@ -236,7 +237,8 @@ class Conclusion:
 
         Args:
             name: The measured quantity.
-            relation: "<=", ">=" or "==".
+            relation: "<=", ">=" or "=="; "<" and ">" for a statement that gives no number, such as
+                1/poly(d): below 0. It is undecided while the interval covers the exponent.
             exponent: The exponent that the statement gives.
             sizes: At least four sizes.
             values: The value at each size.
@@ -259,13 +261,12 @@ class Conclusion:
         if self.trend is not None:
             return self._keeps_exponent()
         if self.interval is not None:
-            kept = {_compare(end, self.relation, self.bound) for end in self.interval}
-            return kept.pop() if len(kept) == 1 else None
+            return _on_interval(self.interval, self.relation, self.bound)
         return _compare(self.measured, self.relation, self.bound)
 
     def _keeps_exponent(self) -> bool | None:
         """Test the stated exponent over all seeds; without their interval, say what this seed shows."""
-        leeway = {"<=": SEED_NOISE, ">=": -SEED_NOISE, "==": 0.0}[self.relation]
+        leeway = {"<=": SEED_NOISE, ">=": -SEED_NOISE}.get(self.relation, 0.0)
         shown = _compare(self.measured, self.relation, self.bound + leeway)
         if self.interval is None:
             return shown
@@ -296,7 +297,7 @@ class Conclusion:
         rounding = not self.log10 and self.relation == "<=" and self.bound <= ROUNDING
         if not self.kept or self.relation == "==" or self.trend is not None or rounding:
             return math.nan
-        sign = 1 if self.relation == "<=" else -1
+        sign = 1 if self.relation in ("<=", "<") else -1
         ends = (self.bound, self.measured)
         if not self.log10:
             if min(ends) <= 0:
@@ -311,14 +312,22 @@ class Conclusion:
         return self.slack > CANNOT_FAIL or (self.identity and self.kept is True)
 
 
+_COMPARISONS = {"<=": operator.le, ">=": operator.ge, "==": operator.eq, "<": operator.lt, ">": operator.gt}
+
+
 def _compare(measured: float, relation: Relation, bound: float) -> bool | None:
     if math.isnan(measured) or math.isnan(bound):
         return None
-    if relation == "<=":
-        return measured <= bound
-    if relation == ">=":
-        return measured >= bound
-    return measured == bound
+    return _COMPARISONS[relation](measured, bound)
+
+
+def _on_interval(interval: Interval, relation: Relation, bound: float) -> bool | None:
+    """Return whether the whole interval keeps the bound; None if only a part of it does."""
+    low, high = interval
+    if relation == "==":
+        return None if low <= bound <= high else False
+    kept = {_compare(end, relation, bound) for end in interval}
+    return kept.pop() if len(kept) == 1 else None
 
 
 def _tested(interval: Interval, relation: Relation, bound: float) -> bool | None:
@@ -326,15 +335,9 @@ def _tested(interval: Interval, relation: Relation, bound: float) -> bool | None
     low, high = interval
     if math.isnan(low) or math.isnan(bound):
         return None
-    if relation == "==":
-        rejected = not low <= bound <= high
-        certain = False
-    else:
-        rejected = low > bound if relation == "<=" else high < bound
-        certain = high <= bound if relation == "<=" else low >= bound
-    if rejected:
-        return False
-    return True if certain or high - low <= RESOLUTION else None
+    kept = _on_interval(interval, relation, bound)
+    resolved = relation not in ("<", ">") and high - low <= RESOLUTION
+    return True if kept is None and resolved else kept
 
 
 @cache
@@ -347,4 +350,4 @@ def _student(freedom: int) -> float:
 
 def _check_line(name: str, relation: str) -> None:
     if relation not in get_args(Relation):
-        raise AttangentError(f"the relation of {name!r} must be <=, >= or == (got {relation!r})")
+        raise AttangentError(f"the relation of {name!r} must be <=, >=, ==, < or > (got {relation!r})")

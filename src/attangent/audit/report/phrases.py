@@ -8,7 +8,7 @@ from attangent.audit.report.readable import power_of_ten, readable, told_apart
 from attangent.audit.results import Result
 from attangent.audit.verdicts import SEEDS_OF_AN_ESTIMATE
 
-RELATIONS = {"<=": "≤", ">=": "≥", "==": "="}
+RELATIONS = {"<=": "≤", ">=": "≥", "==": "=", "<": "<", ">": ">"}
 SIGNS = {
     Verdict.HOLDS: "✓",
     Verdict.MEASURED: "≈",

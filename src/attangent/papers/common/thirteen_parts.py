@@ -7,7 +7,6 @@ from torch import Tensor
 
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.papers.common.bounds import LOG10_E
-from attangent.papers.common.trends import at_most
 
 AT_THEOREM = "1, at the theorem's m"
 """The part of the lemma that says part 1 for the number of neurons that the theorem requires."""
@@ -67,7 +66,7 @@ def growth_with_neurons(products: Tensor) -> Conclusion:
     largest = [products[:, :count].abs().max().item() for count in counts]
     logarithms = [math.log(count) for count in counts]
     name = "largest |<w_r, x_i>| over log m; B has exponent 0"
-    return Conclusion.of_trend(name, "<=", at_most(0.0), logarithms, largest, claimed=False)
+    return Conclusion.of_trend(name, "<=", 0.0, logarithms, largest, claimed=False)
 
 
 def beyond_bound(B: float, sigma: float, delta: float, log10_m: float) -> Conclusion:

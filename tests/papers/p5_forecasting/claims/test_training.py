@@ -15,7 +15,7 @@ class TestClaims(ClaimSuite):
         "P5/theorem-5.2-convergence": "measured",
         "P5/theorem-5.2-asymmetry": "violated",
         "P5/theorem-5.2-asymmetry-repaired": "holds",
-        "P5/theorem-5.3": "violated",
+        "P5/theorem-5.3": "not reproduced",  # its proof decides
         "P5/theorem-5.3-repaired": "holds",
     }
     broken = {
@@ -29,18 +29,18 @@ class TestClaims(ClaimSuite):
 
 
 def _aligned(settings, seed):
-    return training.Trained(0.3 / settings.m, 0.3 / settings.m, 0.1, 0.05)
+    return training.Trained(0.0, 0.0, 0.1, 0.05)
 
 
 def test_weights_that_take_the_sign_would_be_believed(monkeypatch):
     monkeypatch.setattr(training, "trained", _aligned)
     assert check("P5/theorem-5.3").verdict is Verdict.MEASURED
-    monkeypatch.setattr(training, "wrong_signs", lambda end: (0.3 / end.problem.network.m,) * 2)
+    monkeypatch.setattr(training, "wrong_signs", lambda end: (training.WrongSigns(0.0, 0.0, 0.04),) * 2)
     assert check("P5/theorem-5.2-asymmetry").verdict is Verdict.HOLDS
 
 
-def test_descent_that_has_not_converged_is_outside_the_theorem():
-    assert check("P5/theorem-5.2-asymmetry", pair_steps=3).verdict is Verdict.NOT_REPRODUCED
+def test_descent_that_has_not_converged_decides_nothing():
+    assert check("P5/theorem-5.2-asymmetry", pair_steps=3).verdict is Verdict.OPEN
 
 
 def test_weights_that_take_the_sign_break_the_repaired_form(monkeypatch):

@@ -9,7 +9,6 @@ from attangent.attention import PrefixState, prefix_attention
 from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
-from attangent.papers.common.trends import NOISE, at_most
 from attangent.papers.p1_prefix.claims.attention_prefix import (
     growing_map,
     number_of_features,
@@ -116,7 +115,7 @@ def corollary_j_3(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend(
                 "features r, and with them the cost at fixed L, over log m",
                 "<=",
-                at_most(0.0),
+                0.0,
                 settings.powers,
                 sizes,
                 part="cost in m",
@@ -175,10 +174,10 @@ def hyper(settings: Settings, seed: int) -> Finding:
             Hypothesis("tokens L / prefix length m, shortest prefix", "<=", 0.25, settings.few / lengths[0]),
         ),
         conclusions=(
-            Conclusion.of_trend(f"error over m, L = {settings.few}", "<=", -NOISE, lengths, fixed),
+            Conclusion.of_trend(f"error over m, L = {settings.few}", "<", 0.0, lengths, fixed),
             _operations("HyperAttention", method, settings),
             Conclusion.of_trend(
-                "error over m, L = m", "<=", -NOISE, settings.short_lengths, equal, claimed=False
+                "error over m, L = m", "<", 0.0, settings.short_lengths, equal, claimed=False
             ),
         ),
         numbers={f"error, m = {lengths[-1]}, {name}": values[-1] for name, values in sampled.items()},
@@ -201,7 +200,7 @@ def _operations(name: str, method: FastAttention, settings: Settings, part: str 
     """Return the trend of the number of multiplications over the number of tokens."""
     counts = [multiplications(method, n, settings.d) for n in settings.token_lengths]
     return Conclusion.of_trend(
-        f"multiplications over L, {name}", "<=", at_most(1.0), settings.token_lengths, counts, part=part
+        f"multiplications over L, {name}", "<=", 1.0, settings.token_lengths, counts, part=part
     )
 
 

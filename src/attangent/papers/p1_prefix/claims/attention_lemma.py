@@ -9,7 +9,6 @@ from attangent.attention import features
 from attangent.audit.claims import Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
-from attangent.papers.common.trends import at_most
 from attangent.papers.p1_prefix.claims.attention_setting import uniform
 
 
@@ -110,7 +109,7 @@ def _order_trend(settings: Settings, bound: float) -> Conclusion:
     return Conclusion.of_trend(
         f"needed order / printed order, over log(1/eps), B = {bound:g}",
         "<=",
-        at_most(0.0),
+        0.0,
         [math.log(1 / epsilon) for epsilon in settings.small],
         [
             features.order_for(bound**2, epsilon) / promised_order(epsilon, bound)

@@ -8,7 +8,6 @@ from attangent.attention.features import Elu, FeatureMap, PositiveRandom, Printe
 from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
-from attangent.papers.common.trends import at_most
 from attangent.papers.p1_prefix.claims.attention_setting import BoundedPrefix, error_from
 from attangent.papers.p1_prefix.proofs import attention
 
@@ -206,7 +205,7 @@ def _regime_trend(powers: list[int], sizes: list[int]) -> Conclusion:
     name = "features r / prefix length m, d = log m, B = (log m)^0.4, over m"
     ratios = [float(Fraction(size, 2**power)) for power, size in zip(powers, sizes, strict=True)]
     part = "cost in the regime of the theorem"
-    return Conclusion.of_trend(name, "<=", at_most(0.0), [2.0**power for power in powers], ratios, part=part)
+    return Conclusion.of_trend(name, "<=", 0.0, [2.0**power for power in powers], ratios, part=part)
 
 
 def _error_times_m(lengths: list[int], bound: float, run: Errors) -> Conclusion:
@@ -223,7 +222,7 @@ def _cost_trend(settings: Settings, sizes: list[int]) -> Conclusion:
     """Return the trend of the cost L r d of r features in units of the printed L^2 d."""
     name = f"L r d / (L^2 d) with the features that guarantee 1/m, L = {settings.L}, over log m"
     costs = [size / settings.L for size in sizes]
-    return Conclusion.of_trend(name, "<=", at_most(0.0), settings.powers, costs, part="cost at fixed L")
+    return Conclusion.of_trend(name, "<=", 0.0, settings.powers, costs, part="cost at fixed L")
 
 
 def token_trend(settings: Settings, m: int, bound: float, seed: int) -> Conclusion:
@@ -235,7 +234,7 @@ def token_trend(settings: Settings, m: int, bound: float, seed: int) -> Conclusi
     errors = [replace(prefix, V=value * prefix.V).error(phi).sup for value in settings.token_values]
     name = f"error over the size of the tokens' values, m = {m}"
     part = "unbounded values of the tokens"
-    return Conclusion.of_trend(name, "<=", at_most(0.0), settings.token_values, errors, part=part)
+    return Conclusion.of_trend(name, "<=", 0.0, settings.token_values, errors, part=part)
 
 
 def _powers_of_fixed_maps(settings: Settings, bound: float, run: Errors) -> list[Conclusion]:

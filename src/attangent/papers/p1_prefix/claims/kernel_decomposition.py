@@ -12,7 +12,6 @@ from attangent.audit.registry import claim
 from attangent.kernels import vectorise
 from attangent.papers.common.bounds import LOG10_E, never_above
 from attangent.papers.common.descent import SplitStep, second_order_factor, terms_add_up, walk
-from attangent.papers.common.trends import at_least
 from attangent.papers.p1_prefix.claims.prefix_regression import (
     PrefixRegression,
     in_unit_ball,
@@ -206,7 +205,7 @@ def minor_terms(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend(
                 "H.6: |C2| / |r|^2 over eta",
                 ">=",
-                at_least(2.0),
+                2.0,
                 settings.rates,
                 [value * rate**2 for value, rate in zip(second, settings.rates, strict=True)],
                 part="C2",

@@ -9,7 +9,6 @@ from torch.func import jacrev
 from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
-from attangent.papers.common.trends import at_most
 from attangent.papers.p1_prefix.claims.prefix_regression import (
     PrefixRegression,
     in_unit_ball,
@@ -266,9 +265,7 @@ def first_loss(settings: Settings, seed: int) -> Finding:
     root = math.sqrt(settings.n * settings.d)
     return Finding(
         conclusions=(
-            Conclusion.of_trend(
-                "|F(0) - Y|_F over m", "<=", at_most(0.0), settings.widths, starts[settings.init]
-            ),
+            Conclusion.of_trend("|F(0) - Y|_F over m", "<=", 0.0, settings.widths, starts[settings.init]),
             Conclusion(
                 "largest |F(0) - Y|_F / sqrt(nd)",
                 "<=",

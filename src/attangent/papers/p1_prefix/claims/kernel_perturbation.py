@@ -13,7 +13,6 @@ from attangent.kernels.network import Kind
 from attangent.papers.common import kernel_change
 from attangent.papers.common.bounds import LOG10_E
 from attangent.papers.common.thirteen_parts import beyond_bound, growth_with_neurons, thirteen_parts
-from attangent.papers.common.trends import at_most
 from attangent.papers.p1_prefix.claims.prefix_regression import (
     PrefixRegression,
     in_unit_ball,
@@ -96,7 +95,7 @@ def _copies_trend(settings: Settings, seed: int) -> Conclusion:
     return Conclusion.of_trend(
         "|H(W) - H(W~)|_F over n, all points equal, B = 1",
         "<=",
-        at_most(0.5),
+        0.5,
         settings.copies,
         [_change_of_copies(settings, n, seed) for n in settings.copies],
         part="2",

@@ -9,7 +9,6 @@ from torch import Tensor
 from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
-from attangent.papers.common.trends import at_least
 from attangent.papers.p1_prefix.claims.kernel_training import SLOW_SIZES, late_progress
 from attangent.papers.p1_prefix.claims.prefix_regression import (
     PrefixRegression,
@@ -117,7 +116,7 @@ def scaling_law(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend(
                 "slope of log L in compute / (-eta lambda / nd), over 1/rho",
                 ">=",
-                at_least(0.0),
+                0.0,
                 inverse,
                 ratios,
             ),

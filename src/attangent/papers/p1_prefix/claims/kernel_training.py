@@ -11,7 +11,6 @@ from attangent.audit.registry import claim
 from attangent.kernels import Prediction, Trajectory, predict_training
 from attangent.papers.common.bounds import LOG10_E
 from attangent.papers.common.descent import gradient_line
-from attangent.papers.common.trends import at_least, at_most
 from attangent.papers.p1_prefix.claims.prefix_regression import (
     PrefixRegression,
     limit_ratio,
@@ -104,7 +103,7 @@ def convergence(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend(
                 "constant that T needs to reach epsilon, over 1/rho",
                 "<=",
-                at_most(0.0),
+                0.0,
                 inverse,
                 constants,
             ),
@@ -200,7 +199,7 @@ def loss_induction(settings: Settings, seed: int) -> Finding:
         ),
         conclusions=(
             Conclusion.of_trend(
-                "progress of a step / (m eta lambda/2), over 1/rho", ">=", at_least(0.0), inverse, taken
+                "progress of a step / (m eta lambda/2), over 1/rho", ">=", 0.0, inverse, taken
             ),
             Conclusion(
                 f"progress of a step / (m eta lambda/2), rho = {settings.rhos[-1]:g}",
@@ -294,7 +293,7 @@ def weight_induction(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend(
                 "root mean square of |w_r(T) - w_r(0)| / (sqrt(nd) |F(0) - Y|), over m",
                 "<=",
-                at_most(-1.0),
+                -1.0,
                 settings.lengths,
                 units,
                 claimed=False,

@@ -10,7 +10,6 @@ from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Finding
 from attangent.audit.registry import claim
 from attangent.kernels import unit_data
-from attangent.papers.common.trends import at_most
 from attangent.papers.p1_prefix.claims.kernel_training import frozen, promised_steps, steps_to
 from attangent.papers.p1_prefix.claims.prefix_regression import ordinary_regression, properties
 from attangent.papers.p1_prefix.network import PrefixNetwork
@@ -56,7 +55,7 @@ def steps_over_length(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend(
                 "log(|F(0) - Y|^2/eps) / log(nd/eps), over log m",
                 "<=",
-                at_most(0.0),
+                0.0,
                 [math.log(m) for m in settings.lengths],
                 ratios,
             ),
@@ -182,9 +181,7 @@ def no_signs(settings: Settings, seed: int) -> Finding:
     unit = settings.lengths[-1] * settings.sigma**2
     return Finding(
         conclusions=(
-            Conclusion.of_trend(
-                "|F(0) - Y|_F without a, over m", "<=", at_most(0.5), settings.lengths, losses
-            ),
+            Conclusion.of_trend("|F(0) - Y|_F without a, over m", "<=", 0.5, settings.lengths, losses),
         ),
         numbers={"|F(0)| / (m sigma^2 |x|), longest prefix": (output.norm() / (unit * X.norm())).item()},
     )

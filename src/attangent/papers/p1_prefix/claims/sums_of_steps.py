@@ -11,7 +11,6 @@ from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Ser
 from attangent.audit.registry import claim
 from attangent.kernels import unit_data
 from attangent.papers.common.bounds import LOG10_E
-from attangent.papers.common.trends import at_most
 from attangent.papers.p1_prefix.claims.prefix_regression import (
     PrefixRegression,
     in_unit_ball,
@@ -112,7 +111,7 @@ def loss_in_training(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=in_unit_ball(p),
         conclusions=(
-            Conclusion.of_trend("|F(0) - Y|_F over m", "<=", at_most(0.5), settings.lengths, starts),
+            Conclusion.of_trend("|F(0) - Y|_F over m", "<=", 0.5, settings.lengths, starts),
             Conclusion(
                 "largest |F(tau) - Y|_F during training / |F(0) - Y|_F",
                 "<=",
@@ -177,7 +176,7 @@ def normaliser(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend(
                 "change of alpha / (eta |F - Y|_F), over m; its first term has -1",
                 "<=",
-                at_most(-1.0),
+                -1.0,
                 settings.lengths,
                 values,
                 claimed=False,
@@ -235,7 +234,7 @@ def step_sums(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend(
                 "<(Delta W'x_i)^2, 1> / |F - Y|_F, over m",
                 "<=",
-                at_most(1.5),
+                1.5,
                 settings.lengths,
                 squares,
                 part="2",
@@ -263,7 +262,7 @@ def _growth_and_size(
     """Return the trend of `what` over the prefix length, and its size at the longest prefix."""
     last = math.log10(values[-1])
     return (
-        Conclusion.of_trend(f"{what}, over m", "<=", at_most(exponent), settings.lengths, values, part=part),
+        Conclusion.of_trend(f"{what}, over m", "<=", exponent, settings.lengths, values, part=part),
         Conclusion(f"{what}, longest prefix", "<=", log10_bound, last, log10=True, part=part),
     )
 

@@ -11,7 +11,6 @@ from attangent.audit.registry import claim
 from attangent.kernels import Trajectory, predict_training
 from attangent.papers.common.bounds import falling, never_above, stays_below
 from attangent.papers.common.figures import plot
-from attangent.papers.common.trends import at_most
 from attangent.papers.p2_softmax import proofs
 from attangent.papers.p2_softmax.claims.softmax_regression import (
     SoftmaxRegression,
@@ -193,7 +192,7 @@ def _movement_trend(settings: Settings, seed: int) -> Conclusion:
     return Conclusion.of_trend(
         "weights: root mean square of the movement / (sqrt(nd) |F(0) - Y|), over m",
         "<=",
-        at_most(-1.0),
+        -1.0,
         settings.widths,
         [_movement(settings | {"m": m}, seed) for m in settings.widths],
         part="weights",
@@ -348,9 +347,7 @@ def polynomial(settings: Settings, seed: int) -> Finding:
             ),
             Hypothesis("largest |y|", "<=", 1.0, longest(LABELS)),
         ),
-        conclusions=(
-            Conclusion.of_trend("steps to epsilon over 1/h, n = d = 2", "<=", at_most(0.0), inverse, steps),
-        ),
+        conclusions=(Conclusion.of_trend("steps to epsilon over 1/h, n = d = 2", "<=", 0.0, inverse, steps),),
         numbers={f"lambda at h = {h:g}": lam for h, (lam, _) in zip(settings.angles, fits, strict=True)},
         figures=(
             plot(

@@ -11,7 +11,6 @@ from attangent.audit.finding import Conclusion, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.kernels import SoftmaxNetwork, log_gap, predict_training, unit_data, vectorise
 from attangent.papers.common.figures import plot
-from attangent.papers.common.trends import at_most
 from attangent.papers.p2_softmax import proofs
 from attangent.papers.p2_softmax.claims.softmax_regression import (
     SoftmaxRegression,
@@ -96,7 +95,7 @@ def equivalence(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend(
                 "n = d = 1: largest coupling error / (eps_test/lambda), the bound at log = 0, over m",
                 "<=",
-                at_most(0.0),
+                0.0,
                 settings.one_point,
                 [gap.ratio for gap in gaps],
                 part=WITHOUT_LOG,
@@ -270,7 +269,7 @@ def logarithm(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend(
                 "log^2(nd/(m lambda)) over log10 m / m_0, m_0 the theorem's smallest",
                 "<=",
-                at_most(0.0),
+                0.0,
                 settings.decades,
                 squares,
                 part="dropped in G.2",
@@ -319,9 +318,7 @@ def kernel_norm(settings: Settings, seed: int) -> Finding:
     norms = [_test_norm(n, settings, seed) for n in settings.sizes]
     return Finding(
         conclusions=(
-            Conclusion.of_trend(
-                "|K*_te|_F at infinite width, over n", "<=", at_most(0.0), settings.sizes, norms
-            ),
+            Conclusion.of_trend("|K*_te|_F at infinite width, over n", "<=", 0.0, settings.sizes, norms),
         ),
         numbers={
             f"|K*_te|_F / sqrt n, n = {n}": norm / n**0.5

@@ -26,6 +26,7 @@ from attangent.papers.p3_two_stage.claims.language import (
     from_the_paper,
     on_counterfact,
     on_hotpotqa,
+    other_facts,
     remark,
     stand_in,
     trained,
@@ -100,6 +101,7 @@ def spectra(settings: Settings, seed: int, source: str) -> Finding:
         conclusions=_conclusions(edited, settings),
         hypotheses=(from_the_paper(run, source),),
         smaller=stand_in(run, settings),
+        differs=other_facts(run, source),
         numbers=_numbers(edited, run),
         figures=tuple(
             _edits_figure(edited[name], what, name, settings.rhos)
@@ -286,6 +288,7 @@ def rank_preservation(settings: Settings, seed: int) -> Finding:
         ),
         hypotheses=(from_the_paper(run, "CounterFact"),),
         smaller=stand_in(run, settings),
+        differs=other_facts(run, "CounterFact"),
         numbers={
             "questions": float(len(examined)),
             "right types without attention": small.right_type[0].double().mean().item(),

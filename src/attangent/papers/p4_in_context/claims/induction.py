@@ -109,7 +109,7 @@ def heads_and_speed(settings: Settings, seed: int) -> Finding:
         conclusions=(
             Conclusion.of_trend(
                 "growth exponent in H of the guaranteed fall per step",
-                "<=",
+                "<",
                 0.0,
                 settings.head_counts,
                 falls,
@@ -117,7 +117,7 @@ def heads_and_speed(settings: Settings, seed: int) -> Finding:
             ),
             Conclusion.of_trend(
                 "growth exponent in K of the guaranteed fall per step",
-                "<=",
+                "<",
                 0.0,
                 settings.dictionary_sizes,
                 [

@@ -5,6 +5,7 @@ lemmas.
 from fractions import Fraction
 
 from attangent.audit.proofs import Proof, Step
+from attangent.papers.common.exact import is_zero
 
 
 def claim_c_2() -> Proof:
@@ -358,6 +359,36 @@ def theorem_5_2() -> Proof:
             ),
         ),
         part="Part 1",
+    )
+
+
+def theorem_5_3() -> Proof:
+    """Part (2) needs w_r(t) < 0 for every neuron with a_r = -1, and almost half of them keep w_r > 0."""
+    import sympy as sp
+
+    R = sp.Rational(1, 100)
+    u, a, excess = sp.symbols("u a h", positive=True)
+    both_signs = (u - a) / (u + a) + (u - 1 / a) / (u + 1 / a)
+    above = (u**2 - 1).subs(u, 1 + excess)
+    return Proof(
+        (
+            Step(
+                "Part (2) takes w_r(t) < 0 from Theorem 5.2. By Lemma H.4 no weight moves by more than R, so "
+                "every neuron with w_r(0) > R keeps a positive weight, whatever a_r.",
+                r"P(w_r(t)>0\mid a_r=-1)\ge P(w_r(0)>R)\ge\tfrac12-\tfrac{R}{\sqrt{2\pi}}"
+                r">\tfrac{49}{100}\quad(R\le\tfrac1{100})",
+                bool(sp.Rational(1, 2) - R / sp.sqrt(2 * sp.pi) > sp.Rational(49, 100)),
+            ),
+            Step(
+                "For a weight w > 0 the last value gets more attention, not less. Take d = 2 and add up both "
+                "signs of x_1, which are equally likely: the sum is positive.",
+                r"u=e^{wx_2^2}>1,\ a=e^{wx_1x_2}:\quad"
+                r"\frac{u-a}{u+a}+\frac{u-1/a}{u+1/a}=\frac{2(u^2-1)}{(u+a)(u+1/a)}>0",
+                is_zero(both_signs - 2 * (u**2 - 1) / ((u + a) * (u + 1 / a)))
+                and sp.expand(above).is_positive is True,
+            ),
+        ),
+        part="(2) after training",
     )
 
 

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from attangent._core.random import generator
 from attangent.audit.claims import Failure, Settings
@@ -145,16 +146,7 @@ def asymmetry(settings: Settings, seed: int) -> Finding:
     last = ends[-1]
     return Finding(
         hypotheses=(
-            Hypothesis(
-                "lambda_min / lambda_max", ">=", 1e-3, last.problem.lambda_min / last.problem.lambda_max
-            ),
-            Hypothesis("L(t) / L(0) at the end", "<=", 1e-9, (last.run.loss[-1] / last.run.loss[0]).item()),
-            Hypothesis(
-                "largest move up to t = m / (eta lambda v_min)",
-                "<=",
-                0.01,
-                max(end.remaining for end in ends),
-            ),
+            Hypothesis("lambda", ">", 0.0, last.problem.lambda_min),
             Hypothesis(
                 "largest move R at the largest width (Lemma H.4)",
                 "<=",
@@ -164,19 +156,21 @@ def asymmetry(settings: Settings, seed: int) -> Finding:
             ),
         ),
         conclusions=tuple(
-            Conclusion.of_trend(
-                f"Part {i + 1}: growth exponent in m of the share with a_r = {sign} and the other sign",
+            Conclusion(
+                f"Part {i + 1}: share with a_r = {sign} and the other sign, largest width, against delta",
                 "<=",
-                -0.25,
-                settings.widths,
-                [max(share[i], 1e-9) for share in shares],
+                settings.delta,
+                shares[-1][i].share,
+                interval=(shares[-1][i].least, shares[-1][i].most),
                 part=f"Part {i + 1}",
             )
             for i, sign in enumerate((1, -1))
         ),
         numbers={
+            "L(t) / L(0) at the end": (last.run.loss[-1] / last.run.loss[0]).item(),
+            "largest further move up to t = m / (eta lambda v_min)": last.remaining,
             **{
-                f"share of w_r <= 0 with a_r = 1, m = {m}": s[0]
+                f"share of w_r <= 0 with a_r = 1, m = {m}": s[0].share
                 for m, s in zip(settings.widths, shares, strict=True)
             },
             **{
@@ -185,29 +179,44 @@ def asymmetry(settings: Settings, seed: int) -> Finding:
             },
         },
         figures=(_shares_figure(settings.widths, shares, ends),),
-        remark="Two well-conditioned windows, trained until the gradient vanishes: further steps change "
-        "nothing. Lemma "
-        "H.4, which the theorem rests on, keeps every weight within R of a start that is independent of "
-        "a_r, and R "
-        "falls like m^(-1/2): the share stays at a half. Parts 1 and 2 contradict convergence with R < 1.",
+        remark="Two well-conditioned windows, trained until the gradient vanishes. The interval covers all "
+        "that further steps up to the stated time can change. Lemma H.4, which the theorem rests on, "
+        "keeps every weight within R of a start that is independent of a_r, and R falls like m^(-1/2): the "
+        "share stays at a half. Parts 1 and 2 contradict convergence with R < 1.",
     )
 
 
-def wrong_signs(end: Converged) -> tuple[float, float]:
-    """Return the shares of neurons with a_r = 1 and w_r <= 0, and with a_r = -1 and w_r >= 0."""
+@dataclass(frozen=True)
+class WrongSigns:
+    """The share of neurons with another sign than a_r, and its range over all further steps."""
+
+    share: float
+    least: float
+    most: float
+
+
+def wrong_signs(end: Converged) -> tuple[WrongSigns, WrongSigns]:
+    """Return the shares with w_r <= 0 among a_r = 1, and with w_r >= 0 among a_r = -1."""
     w = end.run.final.W[0]
     up = end.problem.network.a[0] > 0
-    return (w[up] <= 0).double().mean().item(), (w[~up] >= 0).double().mean().item()
+    return _share_below(w[up], end.remaining), _share_below(-w[~up], end.remaining)
 
 
-def _shares_figure(widths: list[int], shares: list[tuple[float, float]], ends: list[Converged]) -> Figure:
+def _share_below(w: Tensor, move: float) -> WrongSigns:
+    """Return the share of w <= 0 if every weight may still move by `move`."""
+    return WrongSigns(*((w <= edge).double().mean().item() for edge in (0.0, -move, move)))
+
+
+def _shares_figure(
+    widths: list[int], shares: list[tuple[WrongSigns, WrongSigns]], ends: list[Converged]
+) -> Figure:
     return Figure(
         "Neurons with another sign than their output weight",
         "width m",
         "share",
         (
-            Series.of("a_r = 1", widths, [share[0] for share in shares]),
-            Series.of("a_r = -1", widths, [share[1] for share in shares]),
+            Series.of("a_r = 1", widths, [share[0].share for share in shares]),
+            Series.of("a_r = -1", widths, [share[1].share for share in shares]),
             Series.of("largest move R", widths, [end.run.movement[-1].item() for end in ends], "points"),
         ),
         log_x=True,
@@ -264,6 +273,7 @@ def signs_are_kept(settings: Settings, seed: int) -> Finding:
         consequence="part (2) falls; part (1) stands with another proof",
         first_size="every width at which Lemma H.4 gives R < 1",
     ),
+    proof=proofs.theorem_5_3,
     place="Section 5.2, Theorem 5.3 (Theorem I.2)",
     title="The residual feature gets less attention",
     quote="For all r that satisfies a_r = -1, ... E[softmax_d(x_d w_r(t) x)] <= E[softmax_k(x_d w_r(t) x)]",
@@ -291,18 +301,20 @@ def residual_feature(settings: Settings, seed: int) -> Finding:
                 max(below),
                 part="(1) if w < 0",
             ),
-            Conclusion.of_trend(
-                "(2) growth exponent in m of the share of neurons with a_r = -1 and w_r > 0, refuting it",
+            Conclusion(
+                "(2) share of neurons with a_r = -1 and w_r > 0 at the largest width, refuting it",
                 "<=",
-                -0.25,
-                settings.widths,
-                [max(f.wrong_down, 1e-9) for f in runs],
+                0.0,
+                runs[-1].wrong_down,
                 part=after,
             ),
         ),
         numbers={
             **{f"E S_d - E S_k at w = {w:g}": e for w, e in zip(settings.grid, excess, strict=True)},
-            "share of w_r > 0 among a_r = -1 at the largest width": runs[-1].wrong_down,
+            **{
+                f"share of w_r > 0 among a_r = -1, m = {m}": run.wrong_down
+                for m, run in zip(settings.widths, runs, strict=True)
+            },
         },
         figures=(
             Figure(
