@@ -22,6 +22,11 @@ def test_relations(bound, measured):
     assert Conclusion("c", "==", bound, measured).kept == (measured == bound)
 
 
+def test_numbers_of_numpy_are_judged_as_well():
+    assert Conclusion("c", "<=", 1.0, np.float64(2.0)).kept is False
+    assert Hypothesis("h", "<=", 1.0, np.float64(0.5)).met is True
+
+
 def test_divergence_to_infinity_violates_an_upper_bound():
     assert Conclusion("c", "<=", 1.0, math.inf).kept is False
 

@@ -318,7 +318,7 @@ _COMPARISONS = {"<=": operator.le, ">=": operator.ge, "==": operator.eq, "<": op
 def _compare(measured: float, relation: Relation, bound: float) -> bool | None:
     if math.isnan(measured) or math.isnan(bound):
         return None
-    return _COMPARISONS[relation](measured, bound)
+    return bool(_COMPARISONS[relation](measured, bound))  # numpy's truth values are not True or False
 
 
 def _on_interval(interval: Interval, relation: Relation, bound: float) -> bool | None:

@@ -11,9 +11,11 @@ class TestClaims(ClaimSuite):
         "P1/definition-g.1": "violated",
         "P1/lemma-f.1": "holds",
         "P1/lemma-i.6": "violated",
+        "P1/definition-i.1": "violated",
     }
     benign = {
         "P1/lemma-i.6": {"init": "symmetric"},
+        "P1/definition-i.1": {"init": "symmetric"},
     }
 
 

@@ -10,11 +10,13 @@ from tests.papers.harness import ClaimSuite, check
 class TestClaims(ClaimSuite):
     found = {
         "P1/lemma-d.3": "violated",
+        "P1/lemma-d.5": "holds",
         "P1/lemma-d.6": "violated",
         "P1/lemma-d.8": "violated",
         "P1/lemma-d.9": "violated",
         "P1/lemma-d.10": "violated",
     }
+    broken = {"P1/lemma-d.5": {"variance": 0.25}}
     benign = {
         "P1/lemma-d.3": {"half": 2.0, "third": 12.0},
         "P1/lemma-d.6": {"constants": [0.0]},

@@ -11,11 +11,13 @@ class TestClaims(ClaimSuite):
         "P2/table-1-exponent": "holds",
         "P2/definition-f.1": "holds",
         "P2/fact-a.5": "holds",
+        "P2/lemma-a.9": "holds",
     }
     broken = {
         "P2/table-1-exponent": {"power": 1.0},
         "P2/definition-f.1": {"scale": 1.01},
         "P2/fact-a.5": {"slope": 1.0},
+        "P2/lemma-a.9": {"factor": 1.0},
     }
     benign = {
         "P2/lemma-5.3-quarter": {"divisor": 2.0},

@@ -10,7 +10,6 @@ from tests.papers.harness import ClaimSuite, checking, line
 SMALLER = {
     "P3/activation-count": {"dimensions": [8, 12, 16, 24]},
     "P3/equation-23": {"dimensions": [8, 12, 16, 24], "prompts": 20},
-    "P3/signal-dominates-noise": {"dimensions": [8, 12, 16, 24]},
 }
 """Settings that show the same in less time."""
 
@@ -20,25 +19,18 @@ check = checking(SMALLER)
 
 class TestClaims(ClaimSuite):
     found = {
-        "P3/assumption-2": "violated",
         "P3/activation-count": "violated",
         "P3/equation-23": "violated",
         "P3/definition-5": "violated",
-        "P3/signal-dominates-noise": "violated",
-    }
-    benign = {
-        "P3/assumption-2": {"u": 3.0, "r": 0.03},
     }
     check = staticmethod(check)
 
 
 class TestRepairs(ClaimSuite):
     found = {
-        "P3/assumption-2-repaired": "holds",
         "P3/activation-count-repaired": "holds",
         "P3/equation-23-repaired": "holds",
         "P3/definition-5-repaired": "holds",
-        "P3/signal-dominates-noise-repaired": "holds",
     }
 
 
@@ -68,11 +60,6 @@ def test_counts_that_concentrate_would_be_believed(monkeypatch):
     assert line(finding, "P(outside)").measured < 0.25
 
 
-def test_a_strong_signal_would_be_believed(monkeypatch):
-    monkeypatch.setattr(proof_steps, "signal_over_noise", lambda settings, d, seed: (2.0, 3.0))
-    assert check("P3/signal-dominates-noise").verdict is Verdict.HOLDS
-
-
 FALSIFIED = {
     "P3/activation-count-repaired": (
         "active_counts",
@@ -80,7 +67,6 @@ FALSIFIED = {
     ),
     "P3/equation-23-repaired": ("optimum", lambda settings, d, seed: (0.1, 0.7, 0.2)),
     "P3/definition-5-repaired": ("telling_shares", lambda settings, L, seed: _counts(settings, 8).flatten()),
-    "P3/signal-dominates-noise-repaired": ("signal_over_noise", lambda settings, d, seed: (0.5, 0.5)),
 }
 
 
@@ -97,13 +83,3 @@ def test_another_margin_is_found_out(monkeypatch):
 def test_it_can_fail(monkeypatch, id):
     monkeypatch.setattr(proof_steps, *FALSIFIED[id])
     assert check(id).verdict.failed
-
-
-def test_longer_tokens_are_found_out(monkeypatch):
-    class Longer(proof_steps.TwoStageData):
-        def sample(self, *given, **named):
-            prompts = super().sample(*given, **named)
-            return type(prompts)(1.5 * prompts.x1, *[getattr(prompts, f) for f in list(vars(prompts))[1:6]])
-
-    monkeypatch.setattr(proof_steps, "TwoStageData", Longer)
-    assert check("P3/assumption-2-repaired").verdict.failed

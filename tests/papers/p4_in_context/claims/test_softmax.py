@@ -11,11 +11,13 @@ class TestClaims(ClaimSuite):
         "P4/lemma-2": "holds",
         "P4/lemma-3": "holds",
         "P4/lemma-4": "holds",
+        "P4/equation-46": "holds",
     }
     broken = {
         "P4/lemma-2": {"constant": 0.5},
         "P4/lemma-3": {"factor": 0.9},
         "P4/lemma-4": {"drawn_tau": 0.09},
+        "P4/equation-46": {"constant": 0.02},
     }
 
 

@@ -17,10 +17,12 @@ class TestClaims(ClaimSuite):
         "P5/proposition-6.3-attention": "measured",
         "P5/proposition-6.3-linear": "violated",
         "P5/proposition-6.3-linear-repaired": "holds",
+        "P5/proposition-j.1-step": "violated",
     }
     broken = {
         "P5/proposition-6.3-linear-repaired": {"n": 20},
     }
+    benign = {"P5/proposition-j.1-step": {"sign": 1.0}}
     check = staticmethod(check)
 
 

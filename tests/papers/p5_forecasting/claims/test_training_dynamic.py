@@ -17,10 +17,12 @@ class TestClaims(ClaimSuite):
         "P5/lemma-g.1-repaired": "holds",
         "P5/lemma-h.2": "violated",
         "P5/equation-20": "violated",
+        "P5/lemma-h.1-sum": "violated",
     }
     benign = {
         "P5/lemma-h.2": {"factor": 2.0},
         "P5/equation-20": {"n": 4},
+        "P5/lemma-h.1-sum": {"terms": 4},
     }
 
 

@@ -1,4 +1,4 @@
-"""Claim F.12, Lemma F.1, Definition G.1 and Lemma I.6: gradient, kernel and loss at initialisation."""
+"""Claim F.12, Lemmas F.1 and I.6, Definitions G.1 and I.1: gradient, kernel and loss at initialisation."""
 
 import math
 
@@ -300,4 +300,42 @@ def first_loss(settings: Settings, seed: int) -> Finding:
         ),
         remark="The output is m times the mean of m random vectors, so it is of order sqrt(m). Pairs of "
         "equal prefix vectors with opposite signs make it zero; the other claims use such an initialisation.",
+    )
+
+
+@claim(
+    "P1/definition-i.1",
+    place="Appendix I, Definition I.1, General Conditions 4, 6 and 7",
+    title="The conditions of the induction can be met together",
+    quote="D := 2 lambda^-1 exp(20B) (sqrt(nd)/m) |Y - F(0)|_F ... D < R = lambda/poly(n, d, exp(B)) ... m = "
+    "lambda^-2 poly(n, d, exp(B))",
+    rests_on=("P1/lemma-i.6",),
+    nature="definition",
+    plain=(
+        "The induction asks for D < R with m = lambda^-2 poly. With the true first loss, of order sqrt(m), "
+        "this needs lambda^-4. The theorem that rests on it fails for another reason, too."
+    ),
+    failure=Failure(
+        "P1/lemma-i.6",
+        "m of Theorem 3.2 needs lambda^-4 for lambda^-2; pairs of opposite signs repair it",
+        "in the limit only: for lambda below 2c exp(20B) sqrt(nd) Q/sqrt(P), with m = P/lambda^2 and R = "
+        "lambda/Q",
+    ),
+    proof=signs.conditions,
+    quick={**_SIZES, "n": 8, "widths": [64, 256, 1024, 4096, 16384], "m": 64},
+    full={"n": 32, "d": 8, "widths": [256, 1024, 4096, 16384, 65536]},
+    seconds=0.1,
+)
+def conditions(settings: Settings, seed: int) -> Finding:
+    """At m = lambda^-2 poly(n, d, exp(B)), D = 2 exp(20B) sqrt(nd) |Y - F(0)|_F / (lambda m) is at most a
+    constant times R = lambda / poly(n, d, exp(B)) for every lambda.
+    """
+    losses = [ordinary_regression(settings | {"m": m}, seed).residual.norm().item() for m in settings.widths]
+    inverse = [math.sqrt(m) for m in settings.widths]
+    ratios = [loss * scale**2 / m for loss, scale, m in zip(losses, inverse, settings.widths, strict=True)]
+    return Finding(
+        conclusions=(
+            Conclusion.of_trend("D/R at m = 1/lambda^2, over 1/lambda", "<=", 0.0, inverse, ratios),
+        ),
+        remark="D/R is |F(0) - Y| times a factor without lambda and m. Lambda enters through m = 1/lambda^2.",
     )

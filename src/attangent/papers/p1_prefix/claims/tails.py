@@ -1,4 +1,4 @@
-"""Lemmas D.3, D.6 and D.8 to D.10: cited tail bounds, compared with exact probabilities."""
+"""Lemmas D.3, D.5, D.6 and D.8 to D.10: cited tail bounds, compared with exact probabilities."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -127,6 +127,45 @@ def chernoff(settings: Settings, seed: int) -> Finding:
         remark="The upper bound holds for delta <= 1. The lower bound should be exp(-delta^2 mu/2). The "
         "paper uses neither.",
     )
+
+
+@claim(
+    "P1/lemma-d.5",
+    place="Appendix D.2, Lemma D.5",
+    title="Bernstein's inequality",
+    quote="Then, for all positive t, Pr[sum_i X_i >= t] <= exp(-(t^2/2) / (sum_j E[X_j^2] + Mt/3))",
+    nature="quotation",
+    plain="Bernstein's inequality is quoted rightly; the paper uses it nowhere.",
+    quick={"n": 40, "chances": [0.01, 0.1, 0.5], "variance": 1.0},
+    seeds=1,
+    seconds=0.1,
+)
+def bernstein(settings: Settings, seed: int) -> Finding:
+    """For n independent coins less their mean, |X_i| <= 1, the exact tail is at most Bernstein's bound."""
+    tails = {p: bernstein_tail(settings.n, p, settings.variance) for p in settings.chances}
+    return Finding(
+        conclusions=tuple(
+            _kept(f"{settings.n} coins of chance {p:g}", worst(tail, range(1, settings.n)))
+            for p, tail in tails.items()
+        ),
+        numbers={
+            f"largest tail / bound, chance {p:g}": 10 ** worst(t, range(1, 40)) for p, t in tails.items()
+        },
+    )
+
+
+def bernstein_tail(n: int, chance: float, variance: float) -> Tail:
+    """P(Binomial(n, p) >= k) and the bound at t = k - np, or 1 and 1 for t <= 0."""
+    from scipy import stats
+
+    law = stats.binom(n, chance)
+
+    def tail(k: float) -> tuple[float, float]:
+        t = k - n * chance
+        bound = math.exp(-(t**2) / 2 / (variance * n * chance * (1 - chance) + t / 3)) if t > 0 else 1.0
+        return float(law.sf(k - 1)) if t > 0 else 1.0, bound
+
+    return tail
 
 
 @claim(

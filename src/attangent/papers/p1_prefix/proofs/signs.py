@@ -46,6 +46,39 @@ def first_loss() -> Proof:
     )
 
 
+def conditions() -> Proof:
+    """With the first loss of order sqrt(m), D < R needs m of order lambda^-4."""
+    import sympy
+
+    lam, P, Q, c, k = sympy.symbols("lambda P Q c k", positive=True)
+    m = P / lam**2
+    D = 2 * c * k * sympy.sqrt(m) / (lam * m)
+    R = lam / Q
+    return Proof(
+        (
+            Step(
+                "By Lemma H.8, and by the proof that Lemma I.6 fails, the first loss is c sqrt(m), c > 0. "
+                "Condition 4 at m = P/lambda^2 (Condition 7) gives a D without lambda; k stands for "
+                "exp(20B) sqrt(nd).",
+                r"D = \frac{2k}{\lambda m}\,c\sqrt m = \frac{2ck}{\sqrt P}",
+                is_zero(D - 2 * c * k / sympy.sqrt(P)),
+            ),
+            Step(
+                "Condition 6 wants D < R = lambda/Q. Whatever the polynomials P and Q in n, d and exp(B), "
+                "this fails for small lambda, and lambda can be as small as one likes at fixed n and d.",
+                r"\lim_{\lambda \to 0} \frac{D}{R} = \lim_{\lambda \to 0} "
+                r"\frac{2ckQ}{\lambda\sqrt P} = \infty",
+                sympy.limit(D / R, lam, 0, "+") == sympy.oo,
+            ),
+            Step(
+                "With m = P/lambda^4 the ratio has no lambda left, and a large P makes it small.",
+                r"\frac DR\Big|_{m = P/\lambda^4} = \frac{2ckQ}{\sqrt P}",
+                is_zero((D / R).subs(P, P / lam**2) - 2 * c * k * Q / sympy.sqrt(P)),
+            ),
+        )
+    )
+
+
 def step_sum() -> Proof:
     """The sum of a step over the prefix is m <a, S> <R, x>, of order sqrt(m)."""
     import sympy

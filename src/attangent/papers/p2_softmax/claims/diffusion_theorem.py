@@ -253,12 +253,12 @@ BARS = {"paper's inputs": 0.11, "natural inputs": 0.04}
     failure=Failure(
         "P2/score-comparison",
         "nothing in the paper: the question is ours",
-        "n = 1024 points, m = 256 neurons",
+        "n = 512 points, m = 128 neurons",
         root="a ReLU network of equal size learns the score at least as well",
     ),
-    quick={**LOG_TIMES, **NETWORK, "n": 1024, "m": 256, "steps": 200, "adam_rate": 2.0, "mlp_rate": 0.01},
-    full={"n": 2048, "test": 8000, "validation": 512},
-    seconds=5.0,
+    quick={**LOG_TIMES, **NETWORK, "n": 512, "m": 128, "steps": 200, "adam_rate": 2.0, "mlp_rate": 0.01},
+    full={"n": 2048, "m": 256, "test": 8000, "validation": 512},
+    seconds=2.0,
 )
 def comparison(settings: Settings, seed: int) -> Finding:
     """Does a softmax network learn the score of a diffusion process better than a ReLU network of equal size?

@@ -1,4 +1,4 @@
-"""Facts, a misprint and the o(1) of Table 1, quickly checked."""
+"""Facts, Hoeffding's inequality, a misprint and the o(1) of Table 1, quickly checked."""
 
 import math
 
@@ -82,8 +82,8 @@ def small_exponent(settings: Settings, seed: int) -> Finding:
     exponents = [_exponent(log_n, settings, delta) for log_n in settings.logs]
     return Finding(
         conclusions=(
-            Conclusion("18 B / log n at the largest n", "<=", 1.0, exponents[-1]),
-            Conclusion.of_trend("18 B / log n, over log n", "<=", -0.4, settings.logs, exponents),
+            Conclusion("18 B / log n at the largest n", "<=", 1.0, exponents[-1], threshold="ours"),
+            Conclusion.of_trend("18 B / log n, over log n", "<=", -0.5, settings.logs, exponents),
         ),
         numbers={
             f"exponent at n = 10^{k}": _exponent(k * math.log(10), settings, settings.delta) for k in (6, 9)
@@ -164,3 +164,41 @@ def elementary(settings: Settings, seed: int) -> Finding:
             Conclusion("A.8: smallest factor", ">=", 0.49, factor.min().item()),
         ),
     )
+
+
+@claim(
+    "P2/lemma-a.9",
+    place="Appendix A, Lemma A.9",
+    title="Hoeffding's inequality",
+    quote="Pr[|x - E[x]| >= t] <= 2 exp(-2 t^2 / sum_i (beta_i - alpha_i)^2)",
+    nature="quotation",
+    plain="Hoeffding's inequality is quoted rightly.",
+    quick={"counts": [1, 2, 10, 100], "share": 0.3, "factor": 2.0},
+    seeds=1,
+    seconds=0.1,
+)
+def hoeffding(settings: Settings, seed: int) -> Finding:
+    """For n coins in {0, 1} with any chance of 1, the exact two-sided tail is at most 2 exp(-2 t^2/n)."""
+    return Finding(
+        conclusions=tuple(
+            Conclusion(
+                f"largest tail / bound, n = {n}, chance {chance:g}",
+                "<=",
+                1 + 1e-12,
+                _worst_tail(n, chance, settings.factor),
+            )
+            for n in settings.counts
+            for chance in (0.5, settings.share)
+        ),
+    )
+
+
+def _worst_tail(n: int, chance: float, factor: float) -> float:
+    """Return the largest exact P(|x - n p| >= t) / (factor exp(-2 t^2/n)); it is attained at a jump."""
+    from scipy import stats
+
+    law = stats.binom(n, chance)
+    mean = n * chance
+    jumps = [abs(k - mean) for k in range(n + 1) if abs(k - mean) > 1e-9]
+    tails = [law.sf(math.ceil(mean + t - 1e-9) - 1) + law.cdf(math.floor(mean - t + 1e-9)) for t in jumps]
+    return max(tail / (factor * math.exp(-2 * t**2 / n)) for tail, t in zip(tails, jumps, strict=True))

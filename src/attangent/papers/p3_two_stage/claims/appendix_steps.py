@@ -10,7 +10,7 @@ from attangent._core.random import generator
 from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.registry import claim
-from attangent.papers.p3_two_stage.claims import proofs_of_steps
+from attangent.papers.p3_two_stage.claims import proofs_of_patterns, proofs_of_steps
 from attangent.papers.p3_two_stage.claims.proof_steps import ASSUMED
 from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN, Assumption1
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention
@@ -273,7 +273,7 @@ def optimum_exists(settings: Settings, seed: int) -> Finding:
         consequence="term Psi in the proof of Theorem 1 falls",
         first_size="in the limit only, with r/u = 1/log d",
     ),
-    proof=proofs_of_steps.equation_18,
+    proof=proofs_of_patterns.equation_18,
     erratum=WITHDRAWN,
     place="Appendix F.1, Equation 18 (term Psi)",
     title="How many tokens tell z + zeta from z - zeta",

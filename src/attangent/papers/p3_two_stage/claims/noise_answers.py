@@ -11,7 +11,7 @@ from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.figures import plot
-from attangent.papers.p3_two_stage.claims import proofs_of_steps
+from attangent.papers.p3_two_stage.claims import proofs_of_patterns
 from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN, easy_slope
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, attend, scores
 from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
@@ -79,7 +79,7 @@ def noise_answers_little(settings: Settings, seed: int) -> Finding:
         first_size="L = d^3: d = 9 with the constant 1, d = 970 with the constant 10",
         root="labels that the data ties to the tokens are treated as fair coins",
     ),
-    proof=proofs_of_steps.equation_21,
+    proof=proofs_of_patterns.equation_21,
     ours=("for every L = Theta(Poly(d))",),
     erratum=WITHDRAWN,
     place="Appendix F.2, Equation 21 (Corollaries 6 and 7, Equations 16 and 17, on the training prompts)",

@@ -1,4 +1,4 @@
-"""Propositions 3 and 4: norms of gradients and of the signal weights."""
+"""Assumption 2, Propositions 3 and 4: norms of tokens, gradients and signal weights."""
 
 import math
 
@@ -204,3 +204,85 @@ class _GradientNorms:
     def __call__(self, step: int, rate: float, gradient: ReluWeights, xi: ReluWeights) -> None:
         W, V = (tensor.flatten(-3).norm(dim=-1) for tensor in gradient[:2])
         self.norms.append(torch.stack((W, V, (W**2 + V**2).sqrt())))
+
+
+@claim(
+    "P3/assumption-2",
+    nature="definition",
+    plain="Printed: P tokens have a norm of at most u + gamma_0. True: their norm is near 1 whatever u,"
+    " so the assumption contradicts Section 3.1 for u < 1; only constants change.",
+    failure=Failure(
+        cause="P3/assumption-2",
+        consequence="constants change: 1 + gamma_0 for u + gamma_0 in bounds on P parts, except where small "
+        "u "
+        "makes them small",
+        first_size="every d, for u <= 1/2",
+        root="the norm of Q tokens is used for P tokens",
+    ),
+    proof=proofs_of_steps.token_norms,
+    erratum=WITHDRAWN,
+    place="Appendix E, Assumption 2 (stated with a proof), used with small u",
+    title="Norms of the tokens",
+    quote="For X_1, X_2 that satisfies the data structure ... ||[X_1^T]_i||_2 <= u + gamma_0",
+    quick={"d": 16, "L": 257, "u": 0.5, "r": 0.005, "prompts": 20},
+    full={"d": 64, "L": 4097},
+    seconds=0.05,
+)
+def norms_of_tokens(settings: Settings, seed: int) -> Finding:
+    """Every P token has a norm of at most u + gamma_0, where u = |z| is small, and every Q token one of at
+    most u + r.
+    """
+    data = TwoStageData(settings.d, settings.L, u=settings.u, r=settings.r)
+    prompts = data.sample(settings.prompts, seed=seed)
+    easy, hard = (x.norm(dim=-1).max().item() for x in (prompts.x1, prompts.x2))
+    return Finding(
+        hypotheses=(Hypothesis("u (small u)", "<=", 0.5, settings.u),),
+        conclusions=(
+            Conclusion(
+                "largest |x_i1| / (u + gamma_0)",
+                "<=",
+                1.0,
+                easy / (settings.u + data.margin),
+                part="P tokens",
+            ),
+            Conclusion(
+                "largest |x_i2| / (u + r)", "<=", 1.0, hard / (settings.u + settings.r), part="Q tokens"
+            ),
+        ),
+        remark="A P token is gamma_0 w* + e with e ~ N(0, I/d): its norm is near 1 and does not depend on u "
+        "= |z|.",
+    )
+
+
+@claim(
+    "P3/assumption-2-repaired",
+    nature="definition",
+    plain="P tokens have a norm of at most 1 + gamma_0 + sqrt(2 log(Ld)/d) with high probability.",
+    sharp="not sharp: the deviation is of smaller order for d well above log L",
+    erratum=WITHDRAWN,
+    repairs="P3/assumption-2",
+    place="ours",
+    title="Norms of the tokens",
+    derivation="""|x| <= gamma_0 + |e| with e ~ N(0, I/d). E|e| <= 1, and |e| is Lipschitz in sqrt(d) e with
+        the constant 1/sqrt(d): P(|e| > 1 + t) <= exp(-d t^2/2), which is 1/(Ld) at t = sqrt(2 log(Ld)/d).""",
+    quick={"d": 16, "L": 257, "u": 0.5, "r": 0.005, "prompts": 200},
+    sizes=({"d": 16}, {"d": 64}),
+    seconds=0.2,
+)
+def norms_with_high_probability(settings: Settings, seed: int) -> Finding:
+    """With probability 1 - 1/d every P token of a prompt has a norm of at most 1 + gamma_0 + sqrt(2
+    log(Ld)/d), and every Q token one of at most u + r.
+    """
+    d = settings.d
+    L = settings.L
+    data = TwoStageData(d, L, u=settings.u, r=settings.r)
+    norms = data.sample(settings.prompts, seed=seed).x1.norm(dim=-1).amax(-1)
+    bound = 1 + data.margin + math.sqrt(2 * math.log(L * d) / d)
+    longer = share_above("with a longer P token", norms, bound, 1 / d)
+    return Finding(conclusions=(longer,), numbers={"longest P token / bound": norms.max().item() / bound})
+
+
+def share_above(which: str, values: Tensor, bound: float, allowed: float) -> Conclusion:
+    """Compare how many prompts exceed a bound that holds with high probability with how many may."""
+    share = (values > bound).double().mean().item()
+    return Conclusion(f"fraction of prompts {which}", "<=", allowed, share)

@@ -10,7 +10,7 @@ from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.audit.registry import claim
 from attangent.papers.common.figures import plot
-from attangent.papers.p3_two_stage.claims import proofs_of_steps
+from attangent.papers.p3_two_stage.claims import proofs_of_patterns
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
 from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN, Assumption1
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, scores
@@ -31,7 +31,7 @@ from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
         first_size="L = 8 with the constant 1, L = 8000 with the constant 10 (Q parts)",
         root="the scores of one prompt are treated as independent",
     ),
-    proof=proofs_of_steps.lemma_6,
+    proof=proofs_of_patterns.lemma_6,
     ours=("P parts: L >> d^1.5",),
     erratum=WITHDRAWN,
     place="Appendix E, Lemma 6 (with Corollaries 2 and 3)",
@@ -195,7 +195,7 @@ def flips_by_turning(part: PromptPart, noise: Tensor, norm: float) -> Tensor:
         first_size="d = 2 for Equation 15 with constants 1; d = 6 for the whole lemma with K = 1/2",
         root="the decay of the old noise over stage 2 is left out",
     ),
-    proof=proofs_of_steps.lemma_7,
+    proof=proofs_of_patterns.lemma_7,
     erratum=WITHDRAWN,
     place="Appendix E, Lemma 7, Equation 15 (with Corollaries 4 and 5)",
     title="Activation patterns are preserved in the second stage",

@@ -1,4 +1,4 @@
-"""Steps of the proofs: norms of tokens, counts of active tokens, the optimum W*, signal and noise."""
+"""Steps of the proofs: counts of active tokens, and the optimum W*."""
 
 import math
 
@@ -9,68 +9,19 @@ from torch.nn.functional import softplus
 from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.registry import claim
-from attangent.papers.p3_two_stage.claims import proofs_of_stages, proofs_of_steps
+from attangent.papers.p3_two_stage.claims import proofs_of_patterns
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
+from attangent.papers.p3_two_stage.claims.norms import share_above
 from attangent.papers.p3_two_stage.claims.two_stage_setting import (
     WITHDRAWN,
     Assumption1,
-    easy_pull,
     easy_slope,
     signal_norm,
 )
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, scores
 from attangent.papers.p3_two_stage.theory.data import TwoStageData, TwoStagePrompts
-from attangent.papers.p3_two_stage.theory.training import NoisySGD, train
 
 COUNTED = {**ASSUMED, "dimensions": [8, 16, 24, 40], "prompts": 10, "runs": 2}
-
-
-@claim(
-    "P3/assumption-2",
-    nature="definition",
-    plain="Printed: P tokens have a norm of at most u + gamma_0. True: their norm is near 1 whatever u,"
-    " so the assumption contradicts Section 3.1 for u < 1; only constants change.",
-    failure=Failure(
-        cause="P3/assumption-2",
-        consequence="constants change: 1 + gamma_0 for u + gamma_0 in bounds on P parts, except where small "
-        "u "
-        "makes them small",
-        first_size="every d, for u <= 1/2",
-        root="the norm of Q tokens is used for P tokens",
-    ),
-    proof=proofs_of_steps.token_norms,
-    erratum=WITHDRAWN,
-    place="Appendix E, Assumption 2 (stated with a proof), used with small u",
-    title="Norms of the tokens",
-    quote="For X_1, X_2 that satisfies the data structure ... ||[X_1^T]_i||_2 <= u + gamma_0",
-    quick={"d": 16, "L": 257, "u": 0.5, "r": 0.005, "prompts": 20},
-    full={"d": 64, "L": 4097},
-    seconds=0.05,
-)
-def norms_of_tokens(settings: Settings, seed: int) -> Finding:
-    """Every P token has a norm of at most u + gamma_0, where u = |z| is small, and every Q token one of at
-    most u + r.
-    """
-    data = TwoStageData(settings.d, settings.L, u=settings.u, r=settings.r)
-    prompts = data.sample(settings.prompts, seed=seed)
-    easy, hard = (x.norm(dim=-1).max().item() for x in (prompts.x1, prompts.x2))
-    return Finding(
-        hypotheses=(Hypothesis("u (small u)", "<=", 0.5, settings.u),),
-        conclusions=(
-            Conclusion(
-                "largest |x_i1| / (u + gamma_0)",
-                "<=",
-                1.0,
-                easy / (settings.u + data.margin),
-                part="P tokens",
-            ),
-            Conclusion(
-                "largest |x_i2| / (u + r)", "<=", 1.0, hard / (settings.u + settings.r), part="Q tokens"
-            ),
-        ),
-        remark="A P token is gamma_0 w* + e with e ~ N(0, I/d): its norm is near 1 and does not depend on u "
-        "= |z|.",
-    )
 
 
 @claim(
@@ -84,7 +35,7 @@ def norms_of_tokens(settings: Settings, seed: int) -> Finding:
         first_size="d = 2 with the constant 1, d = 6 with the constant 10 (L = d^2)",
         root="Hoeffding's inequality is applied without the mean",
     ),
-    proof=proofs_of_steps.active_tokens,
+    proof=proofs_of_patterns.active_tokens,
     erratum=WITHDRAWN,
     place="Appendices F.1, F.2 and G.2, before Equations 20, 23 and 30",
     title="How many tokens are active",
@@ -138,7 +89,7 @@ def _noise_and_prompts(settings: Settings, d: int, seed: int) -> tuple[TwoStageP
         consequence="the proof of Theorem 2 (b.2) falls at this step",
         first_size="in the limit only: d = 10^8.5 with K = 1/2 and the constant 1",
     ),
-    proof=proofs_of_steps.equation_23,
+    proof=proofs_of_patterns.equation_23,
     erratum=WITHDRAWN,
     place="Appendix F.2, Equation 23 and the loss at W* after it",
     title="The answer and the loss at the optimum W*",
@@ -219,7 +170,7 @@ def expected_optimum(d: int, eps: float) -> float:
         consequence="the proof of Theorem 3 falls at this step",
         first_size="d = 49 at r/u = 1/5, L = d^2, with the printed constant",
     ),
-    proof=proofs_of_steps.definition_5,
+    proof=proofs_of_patterns.definition_5,
     erratum=WITHDRAWN,
     place="Appendix G.1, Definition 5 and the bound on |H_1| after it",
     title="The number of tokens that tell z - zeta, z and z + zeta apart",
@@ -275,116 +226,6 @@ def telling_shares(settings: Settings, L: int, seed: int) -> Tensor:
 
 
 @claim(
-    "P3/signal-dominates-noise",
-    nature="remark",
-    plain="Printed: a small tau_xi lets the signal dominate. True for tau_0 -> 0; with tau_0 at the "
-    "largest order that Assumption 1 allows, the start alone exceeds the signal by d^2.",
-    failure=Failure(
-        cause="P3/theorem-2",
-        consequence="the identification of |W| with its signal in Appendix H falls for tau_0 of order "
-        "1/sqrt(log "
-        "d)",
-        first_size="d = 2",
-    ),
-    proof=proofs_of_stages.signal_and_noise,
-    ours=("tau_0 at its largest order 1/sqrt(log d)",),
-    erratum=WITHDRAWN,
-    place="Section 3.3, Signal-noise decomposition; used for ||W|| ~ ||W signal|| in Appendix H",
-    title="The signal dominates the noise",
-    quote="By setting a relatively small variance tau_xi^2, the signal component always dominates the noise "
-    "component",
-    quick={**ASSUMED, "dimensions": [8, 16, 32, 64], "power": 1.0, "N": 32, "runs": 2, "easy_constant": 1.0},
-    full={"dimensions": [8, 16, 32, 64, 128], "runs": 10},
-    seconds=0.3,
-)
-def signal_dominates(settings: Settings, seed: int) -> Finding:
-    """Under Assumption 1, with tau_0 of its largest order, a small enough tau_xi makes the signal weights
-    larger than the noise weights at t_1.
-    """
-    ratios = [signal_over_noise(settings, d, seed) for d in settings.dimensions]
-    of_W = [ratio[0] for ratio in ratios]
-    least = settings.dimensions[0]
-    return Finding(
-        hypotheses=(
-            Hypothesis("tau_0 sqrt(log d), as in Assumption 1", "<=", 10.0, settings.tau_constant),
-            Hypothesis("tau_xi", "<=", 1e-9, _quiet_stage(settings, least).xi_std),
-        ),
-        conclusions=(
-            *(
-                Conclusion(
-                    f"|signal| / |noise| of {name} at t_1, d = {least}", ">=", 1.0, ratios[0][i], part=name
-                )
-                for i, name in enumerate("WV")
-            ),
-            Conclusion.of_trend(
-                "exponent in d of |signal| / |noise| of W",
-                ">=",
-                0.0,
-                settings.dimensions,
-                of_W,
-                claimed=False,
-            ),
-        ),
-        numbers={
-            f"|signal| / |noise| of W, d = {d}": r[0]
-            for d, r in zip(settings.dimensions, ratios, strict=True)
-        },
-        remark="Measured with tau_xi = 0. The noise weights are then what decay leaves of the start, with a "
-        "norm of tau_0 d / e at t_1, while the signal is of order sqrt(log d)/d.",
-    )
-
-
-def _quiet_stage(settings: Settings, d: int) -> NoisySGD:
-    return Assumption1.of(settings, d).stage(settings.rate, noise=0.0)
-
-
-def signal_over_noise(settings: Settings, d: int, seed: int) -> tuple[float, float]:
-    """Return |signal| / |noise| of W and V at t_1 without fresh noise, smallest over runs."""
-    scale = Assumption1.of(settings, d)
-    model, prompts = scale.start(settings, seed)
-    end = train(model, prompts, _quiet_stage(settings, d), seed=seed).ends[0]
-    W, V = (
-        (signal_norm(s) / signal_norm(n)).min().item()
-        for s, n in zip(end.signal[:2], end.noise[:2], strict=True)
-    )
-    return W, V
-
-
-@claim(
-    "P3/assumption-2-repaired",
-    nature="definition",
-    plain="P tokens have a norm of at most 1 + gamma_0 + sqrt(2 log(Ld)/d) with high probability.",
-    sharp="not sharp: the deviation is of smaller order for d well above log L",
-    erratum=WITHDRAWN,
-    repairs="P3/assumption-2",
-    place="ours",
-    title="Norms of the tokens",
-    derivation="""|x| <= gamma_0 + |e| with e ~ N(0, I/d). E|e| <= 1, and |e| is Lipschitz in sqrt(d) e with
-        the constant 1/sqrt(d): P(|e| > 1 + t) <= exp(-d t^2/2), which is 1/(Ld) at t = sqrt(2 log(Ld)/d).""",
-    quick={"d": 16, "L": 257, "u": 0.5, "r": 0.005, "prompts": 200},
-    sizes=({"d": 16}, {"d": 64}),
-    seconds=0.2,
-)
-def norms_with_high_probability(settings: Settings, seed: int) -> Finding:
-    """With probability 1 - 1/d every P token of a prompt has a norm of at most 1 + gamma_0 + sqrt(2
-    log(Ld)/d), and every Q token one of at most u + r.
-    """
-    d = settings.d
-    L = settings.L
-    data = TwoStageData(d, L, u=settings.u, r=settings.r)
-    norms = data.sample(settings.prompts, seed=seed).x1.norm(dim=-1).amax(-1)
-    bound = 1 + data.margin + math.sqrt(2 * math.log(L * d) / d)
-    longer = _share_above("with a longer P token", norms, bound, 1 / d)
-    return Finding(conclusions=(longer,), numbers={"longest P token / bound": norms.max().item() / bound})
-
-
-def _share_above(which: str, values: Tensor, bound: float, allowed: float) -> Conclusion:
-    """Compare how many prompts exceed a bound that holds with high probability with how many may."""
-    share = (values > bound).double().mean().item()
-    return Conclusion(f"fraction of prompts {which}", "<=", allowed, share)
-
-
-@claim(
     "P3/activation-count-repaired",
     nature="proof step",
     plain="Half of the tokens are active, up to sqrt(L log(2d)/2).",
@@ -406,7 +247,7 @@ def half_the_tokens_are_active(settings: Settings, seed: int) -> Finding:
     allowed = math.sqrt(L * math.log(2 * settings.d) / 2)
     error = 3 * math.sqrt(1 / settings.d / distance.numel())
     return Finding(
-        conclusions=(_share_above("outside", distance, allowed, 1 / settings.d + error),),
+        conclusions=(share_above("outside", distance, allowed, 1 / settings.d + error),),
         numbers={"largest distance to L/2 / allowed": distance.max().item() / allowed},
     )
 
@@ -514,33 +355,3 @@ def telling_tokens_by_angle(settings: Settings, seed: int) -> Finding:
 
 def _least(shares: torch.Tensor) -> float:
     return shares[shares > 0].min().item() if (shares > 0).any() else math.nan
-
-
-@claim(
-    "P3/signal-dominates-noise-repaired",
-    nature="remark",
-    plain="The signal of W dominates for tau_0 up to order sqrt(log d)/d^2.",
-    sharp="sharp up to the factor e - 1: the ratio is e - 1 at the stated tau_0",
-    erratum=WITHDRAWN,
-    repairs="P3/signal-dominates-noise",
-    place="ours",
-    title="For which tau_0 the signal of W dominates",
-    derivation="""The signal at t_1 is (1 - 1/e) mu^2/(8 lambda) (Theorem 2 as repaired), the noise is e^-1
-        |W_0|, and |W_0| is tau_0 d up to a factor near 1. The ratio is (e - 1) mu^2/(8 lambda tau_0 d).""",
-    quick={**ASSUMED, "power": 1.0, "N": 192, "runs": 2, "d": 16},
-    sizes=({"d": 16}, {"d": 48}),
-    seconds=0.2,
-)
-def signal_dominates_small_start(settings: Settings, seed: int) -> Finding:
-    """Under Assumption 1 for lambda, without fresh noise and with many more prompts than d, the signal of W
-    exceeds the noise at t_1 if tau_0 is at most mu^2/(8 lambda d), of order sqrt(log d)/d^2.
-    """
-    d = settings.d
-    scale = Assumption1.of(settings, d)
-    std = easy_pull(d) / (scale.weight_decay * d)
-    W, _ = signal_over_noise(settings | {"tau_constant": std * scale.root_log}, d, seed)
-    return Finding(
-        hypotheses=(Hypothesis("prompts / d (N >> d)", ">=", 4.0, settings.N / d),),
-        conclusions=(Conclusion("|signal| / |noise| of W at t_1", ">=", 1.0, W),),
-        numbers={"tau_0": std, "expected ratio": math.e - 1},
-    )

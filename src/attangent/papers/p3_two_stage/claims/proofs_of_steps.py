@@ -8,7 +8,6 @@ is the mean of y <w*, x> over a P token x with label y.
 # pyright: reportOperatorIssue=false, reportArgumentType=false, reportIndexIssue=false
 
 from itertools import product
-from typing import Any
 
 from attangent.audit.proofs import Proof, Step
 
@@ -63,41 +62,6 @@ def bernstein() -> Proof:
                 "place of the sum the left-hand side is 0.",
                 r"1>\frac{\log 2}{3}",
                 bool(right.subs(N, 2) < 1),
-            ),
-        )
-    )
-
-
-def active_tokens() -> Proof:
-    """The mean that Hoeffding's inequality is applied without."""
-    import sympy as sp
-
-    d = sp.symbols("d", positive=True)
-    s = sp.symbols("s", real=True, nonzero=True)
-    both = sp.Heaviside(s) + sp.Heaviside(-s)
-    return Proof(
-        (
-            Step(
-                "Given W and the query, x and -x have the same law, and exactly one of them is active.",
-                r"\mathbf 1(s\ge 0)+\mathbf 1(-s\ge 0)=1\;(s\ne 0)\;\Rightarrow\;P(\text{active})=\tfrac12",
-                all(both.subs(s, value) == 1 for value in (-2, sp.Rational(1, 3))),
-            ),
-            Step(
-                "The mean number of active tokens is half of the prompt, and Hoeffding bounds the distance "
-                "to "
-                "it.",
-                r"E\,\|\mathbf 1(X_1^\top\widetilde W x_L)\|_1=\tfrac{L-1}{2}",
-                sum(k * sp.binomial(9, k) for k in range(10)) / sp.Integer(2) ** 9 == sp.Rational(9, 2),
-            ),
-            Step(
-                "At L = d^2 + 1 the mean exceeds every multiple of the printed bound.",
-                r"\frac{d^2/2}{\sqrt{\log d}}\to\infty",
-                sp.limit(d**2 / 2 / sp.sqrt(sp.log(d)), d, sp.oo) == sp.oo,
-            ),
-            Step(
-                "With the constant 10 the mean is larger from d = 6 on.",
-                r"\tfrac{36}{2}>10\sqrt{\log 6}",
-                bool(10 * sp.sqrt(sp.log(6)) < 18) and not bool(sp.Rational(25, 2) > 10 * sp.sqrt(sp.log(5))),
             ),
         )
     )
@@ -192,146 +156,6 @@ def rows() -> Proof:
     )
 
 
-def equation_21() -> Proof:
-    """The answer of the noise weights has a mean, which a longer prompt does not average away."""
-    import sympy as sp
-
-    d = sp.symbols("d", positive=True)
-    s = sp.symbols("s", real=True)
-
-    def over_bound(power: int) -> Any:
-        return half_slope(d) / sp.sqrt(d * sp.log(d) / d**power)
-
-    return Proof(
-        (
-            Step(
-                "(x, y) and (-x, -y) have the same law, and relu(s) - relu(-s) = s.",
-                r"E[y\,\mathrm{relu}(s)]=\tfrac12E[y(\mathrm{relu}(s)-\mathrm{relu}(-s))]=\tfrac12E[ys]",
-                all((sp.Max(s, 0) - sp.Max(-s, 0) - s).subs(s, value) == 0 for value in (-3, 0, 2)),
-            ),
-            Step(
-                "Given W and x_L the mean answer is (mu/2) w*'W x_L, normal over W with the standard "
-                "deviation tau_0 |x_L| mu/2.",
-                r"\tfrac12\langle E[yx],Wx_L\rangle=\tfrac\mu2\,w^{*\top}Wx_L,\quad"
-                r"\mu=(1+\sqrt{2/\pi})/\sqrt d",
-                sp.simplify(half_slope(d) * 2 * sp.sqrt(d) - 1 - sp.sqrt(2 / sp.pi)) == 0,
-            ),
-            Step(
-                "Divided by the printed bound it tends to infinity at L = d^3.",
-                r"\frac{\mu/2}{\sqrt{d\log d/L}}\to\infty\quad(L=d^3)",
-                sp.limit(over_bound(3), d, sp.oo) == sp.oo,
-            ),
-            Step(
-                "It tends to 0 at L = d^2, where the printed bound is kept.",
-                r"\frac{\mu/2}{\sqrt{d\log d/L}}\to 0\quad(L=d^2)",
-                sp.limit(over_bound(2), d, sp.oo) == 0,
-            ),
-        )
-    )
-
-
-def half_slope(d: Any) -> Any:
-    """Return mu/2 for a symbol d."""
-    import sympy as sp
-
-    return (1 + sp.sqrt(2 / sp.pi)) / (2 * sp.sqrt(d))
-
-
-def equation_23() -> Proof:
-    """The answer at W* grows, and the printed bound tends to 0."""
-    import sympy as sp
-
-    d, K = sp.symbols("d K", positive=True)
-    log = sp.log(d)
-    eps = sp.sqrt(d / d**2)  # tau_0 sqrt(d log d / L) with tau_0 = 1/sqrt(log d), L = d^2
-    answer = d * sp.log(1 / eps) * half_slope(d) * 2 * half_slope(d)
-    bound = sp.sqrt(d) * log * (K * log) ** sp.Rational(4, 3) * (d**2) ** sp.Rational(-1, 3)
-    return Proof(
-        (
-            Step(
-                "Half of the tokens are active, whatever W, so the mean answer at W* is d log(1/eps) mu^2/2.",
-                r"d\log(1/\varepsilon)\tfrac{\mu}{2}\mu=\tfrac12(1+\sqrt{2/\pi})^2\log(1/\varepsilon)",
-                sp.simplify(answer - (1 + sp.sqrt(2 / sp.pi)) ** 2 / 2 * sp.log(1 / eps)) == 0,
-            ),
-            Step(
-                "It grows without bound.",
-                r"\log(1/\varepsilon_{W,1})=\tfrac12\log d\to\infty\quad(L=d^2)",
-                sp.limit(answer, d, sp.oo) == sp.oo,
-            ),
-            Step(
-                "The printed bound tends to 0 for every K.",
-                r"\frac{\sqrt d\log d}{L}\Big(\frac{K}{\lambda\tau_0}\Big)^{4/3}L^{2/3}="
-                r"K^{4/3}(\log d)^{7/3}d^{-1/6}\to 0",
-                sp.limit(bound, d, sp.oo) == 0,
-            ),
-        )
-    )
-
-
-def definition_5() -> Proof:
-    """H_1 is empty in most draws, which is far from its mean."""
-    import sympy as sp
-
-    arc = sp.atan(sp.Rational(1, 5)) / (2 * sp.pi)  # r/u = 1/5
-
-    def outside(d: int) -> bool:
-        return bool(d * arc > sp.sqrt(sp.log(2 * d) / 2))
-
-    return Proof(
-        (
-            Step(
-                "A token belongs to H_1 with probability atan(r/u)/(2 pi), and a prompt has three different "
-                "tokens, so H_1 is empty in at least 9 of 10 draws at r/u = 1/5.",
-                r"P(H_1=\emptyset)\ge 1-\tfrac{3}{2\pi}\arctan\tfrac15>\tfrac{9}{10}",
-                bool(1 - 3 * arc > sp.Rational(9, 10)),
-            ),
-            Step(
-                "An empty H_1 is as far from the mean as the mean itself. At L = d^2 that exceeds the "
-                "printed "
-                "distance from d = 49 on.",
-                r"\tfrac{d^2}{2\pi}\arctan\tfrac15>\sqrt{\tfrac12 d^2\log(2d)}\quad(d\ge 49)",
-                outside(49) and not outside(48) and outside(10**6),
-            ),
-            Step(
-                "The printed probability of that is at most 1/d.",
-                r"\tfrac{9}{10}>\tfrac1d\quad(d\ge 2)",
-                bool(sp.Rational(9, 10) > sp.Rational(1, 2)),
-            ),
-        )
-    )
-
-
-def equation_18() -> Proof:
-    """A token that tells z + zeta from z - zeta is a class of tokens."""
-    import sympy as sp
-
-    d, C, t = sp.symbols("d C t", positive=True)
-    ratio = 1 / sp.log(d)  # r/u
-    return Proof(
-        (
-            Step(
-                "x'V z and x'V zeta are independent normal with standard deviations in the ratio u to r, so "
-                "a "
-                "token is in the set with probability (2/pi) atan(r/u), whatever L.",
-                r"P(|x^\top\widetilde Vz|\le|x^\top\widetilde V\zeta|)=1-\tfrac2\pi\arctan\tfrac ur"
-                r"=\tfrac2\pi\arctan\tfrac ru",
-                sp.simplify(sp.diff(sp.atan(t) + sp.atan(1 / t), t)) == 0 and 2 * sp.atan(1) == sp.pi / 2,
-            ),
-            Step(
-                "With r/u = 1/log d that is more than the 1/d that the proof allows.",
-                r"d\cdot\tfrac2\pi\arctan\tfrac{1}{\log d}\to\infty",
-                sp.limit(d * 2 / sp.pi * sp.atan(ratio), d, sp.oo) == sp.oo,
-            ),
-            Step(
-                "All copies of z are then in the set, L/2 on average. The printed number is a vanishing "
-                "fraction of that for every constant.",
-                r"\frac{C\,rL\sqrt{\log d}/u}{L/2}=\frac{2C}{\sqrt{\log d}}\to 0",
-                sp.limit(2 * C * ratio * sp.sqrt(sp.log(d)), d, sp.oo) == 0,
-            ),
-        )
-    )
-
-
 def definition_6() -> Proof:
     """Equation 24 has no solution V* unless it treats the three tokens alike."""
     import sympy as sp
@@ -351,67 +175,6 @@ def definition_6() -> Proof:
                 "all 27 choices only those with three equal factors satisfy the identity.",
                 r"2a=b+c,\;a,b,c\in\{1,-2,0\}\Rightarrow a=b=c",
                 solvable == {(value, value, value) for value in values},
-            ),
-        )
-    )
-
-
-def lemma_6() -> Proof:
-    """The copies of one token change sign together."""
-    import sympy as sp
-
-    L, C = sp.symbols("L C", positive=True)
-    a = sp.symbols("a", positive=True)
-    return Proof(
-        (
-            Step(
-                "The score of the token z is normal over the noise weights. With a probability that does not "
-                "depend on L, some signal of norm K/lambda turns its sign.",
-                r"P(|N(0,1)|\le a)=\mathrm{erf}(a/\sqrt2)>0,\quad a=K/(\lambda\tau_0)",
-                bool(sp.erf(1 / sp.sqrt(2)) > sp.Rational(1, 2))
-                and sp.diff(sp.erf(a / sp.sqrt(2)), a).is_positive,
-            ),
-            Step(
-                "All copies of z change sign with it: L/2 on average, more than C L^(2/3) from L = 8 C^3 on.",
-                r"\tfrac L2>C\,L^{2/3}\iff L>8C^3",
-                sp.simplify((L / 2 - C * L ** sp.Rational(2, 3)).subs(L, 8 * C**3)) == 0,
-            ),
-            Step(
-                "The ratio to the printed bound grows without end.",
-                r"\frac{L/2}{L^{2/3}}\to\infty",
-                sp.limit(L ** sp.Rational(1, 3) / 2, L, sp.oo) == sp.oo,
-            ),
-        )
-    )
-
-
-def lemma_7() -> Proof:
-    """Stage 2 forgets the noise weights of stage 1."""
-    import sympy as sp
-
-    d, u, r = sp.symbols("d u r", positive=True)
-    k, s = sp.symbols("k s", positive=True)
-    eps = (u + r) ** 2 / sp.sqrt(d)  # L = d^2
-    rates = eps * sp.sqrt(r) / sp.sqrt(sp.log(d))  # sqrt(eta_2/eta_1) = lambda eps sqrt(r)
-    return Proof(
-        (
-            Step(
-                "Stage 2 lasts log^2(1/eps)/eps^2 decay times, so the fraction k of the old weights tends "
-                "to 0 "
-                "faster than every power of d.",
-                r"k\le\exp(-\log^2(1/\varepsilon)/\varepsilon^2)\to 0",
-                sp.limit(sp.log(sp.sqrt(d)) ** 2 * d, d, sp.oo) == sp.oo,
-            ),
-            Step(
-                "Old and new scores have the correlation rho = k/sqrt(k^2 + s^2), which tends to 0, and "
-                "differ in sign with probability arccos(rho)/pi.",
-                r"\rho\to 0,\quad\arccos(0)/\pi=\tfrac12",
-                sp.limit(k / sp.sqrt(k**2 + s**2), k, 0) == 0 and sp.acos(0) / sp.pi == sp.Rational(1, 2),
-            ),
-            Step(
-                "The printed fraction tends to 0.",
-                r"\sqrt{\eta_2/\eta_1}+\sqrt{\log d/L}=\lambda\varepsilon\sqrt r+\sqrt{\log d}/d\to 0",
-                sp.limit(rates + sp.sqrt(sp.log(d)) / d, d, sp.oo) == 0,
             ),
         )
     )

@@ -186,3 +186,43 @@ def square_of_a_sum(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(Conclusion("largest left-hand side / right-hand side", "<=", 1 + 1e-12, worst),)
     )
+
+
+@claim(
+    "P4/equation-46",
+    nature="proof step",
+    plain="A change of Q moves the attention as little as printed.",
+    place="Appendix B, Eq. (46), with Lemma 2",
+    title="How far a change of Q moves b",
+    quote="|b_k^h(t) - b_k^h(0)|_2 <= 2 |Zbar|_2 |Q_h(t) - Q_h(0)|_F",
+    rests_on=("P4/lemma-2",),
+    quick={**_SIZES, "scales": [1e-3, 0.1, 1.0, 10.0], "draws": 20, "constant": 2.0},
+    full={"K": 20, "d": 10, "N": 12, "draws": 200},
+    seconds=0.1,
+)
+def moved_attention(settings: Settings, seed: int) -> Finding:
+    """For tokens of norm 1, |Zbar (s(Q') - s(Q))| <= 2 |Zbar| |Q' - Q|_F with s = softmax(V'Qv_k)."""
+    m = model(settings, seed)
+    tokens = m.dictionary.tokens
+    prompt = tokens[: m.dictionary.N]
+    rng = generator(seed, "moves")
+    ratios = []
+    for scale in settings.scales:
+        moves = scale * torch.randn(settings.draws, *m.Q[0].shape, generator=rng, dtype=torch.float64)
+        change = torch.softmax(prompt @ (m.Q[0] + moves) @ tokens.T, 1) - torch.softmax(
+            prompt @ m.Q[0] @ tokens.T, 0
+        )
+        ratios.append((change.norm(dim=1).amax(1) / moves.norm(dim=(1, 2))).max().item())
+    return Finding(
+        hypotheses=(Hypothesis("largest |v|", "<=", 1 + 1e-12, tokens.norm(dim=1).max().item()),),
+        conclusions=tuple(
+            Conclusion(
+                f"|s(Q') - s(Q)| / (2 |Q' - Q|), moves of size {scale:g}",
+                "<=",
+                1.0,
+                ratio / settings.constant,
+            )
+            for scale, ratio in zip(settings.scales, ratios, strict=True)
+        ),
+        remark="With |Zbar| on both sides the bound is that of the softmax itself.",
+    )

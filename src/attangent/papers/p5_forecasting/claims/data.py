@@ -9,7 +9,7 @@ from attangent._core.random import generator
 from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Figure, Finding, Series
 from attangent.audit.registry import claim
-from attangent.papers.p5_forecasting.claims import proofs
+from attangent.papers.p5_forecasting.claims import proofs_of_slips
 from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
 
 
@@ -24,7 +24,7 @@ from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
         first_size="d = 2",
         root="two properties exclude each other",
     ),
-    proof=proofs.claim_c_2,
+    proof=proofs_of_slips.claim_c_2,
     place="Section 4.1 and Appendix C, Claims 4.2 and C.2",
     title="Residual SSM features with four properties",
     quote="by choosing some appropriate value for A, B and C, we can show that for a certain gamma < 1, we "
@@ -223,7 +223,7 @@ def _below(t: float, sigma: float) -> float:
         first_size="every t < 1.0768 sigma",
         root="|x| is meant",
     ),
-    proof=proofs.fact_b_2,
+    proof=proofs_of_slips.fact_b_2,
     place="Appendix B, Fact B.2",
     title="Small balls of a normal variable",
     quote="then for any t > 0, we have: Pr[x <= t] <= 2t / (sqrt(2 pi) sigma)",
@@ -273,7 +273,7 @@ def small_balls_of_the_size(settings: Settings, seed: int) -> Finding:
         first_size="d = 2",
         root="a square is missing",
     ),
-    proof=proofs.fact_b_8,
+    proof=proofs_of_slips.fact_b_8,
     place="Appendix B, Fact B.8, used in Lemma I.4",
     title="Distance of a vector to its mean under a softmax",
     quote="There exists a small constant c > 0 such that: (1/d) <1_d, x - 1_d <s, x>> >= c v_x",

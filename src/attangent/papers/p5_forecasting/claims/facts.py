@@ -8,7 +8,7 @@ from attangent._core.random import generator
 from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.registry import claim
-from attangent.papers.p5_forecasting.claims import proofs
+from attangent.papers.p5_forecasting.claims import proofs_of_slips
 
 
 @claim(
@@ -21,7 +21,7 @@ from attangent.papers.p5_forecasting.claims import proofs
         first_size="n = 2",
         root="independence is left out",
     ),
-    proof=proofs.fact_b_3,
+    proof=proofs_of_slips.fact_b_3,
     ours=("whatever their dependence",),
     place="Appendix B, Fact B.3",
     title="Sums of normal variables",
@@ -58,7 +58,7 @@ def sums_of_normals(settings: Settings, seed: int) -> Finding:
         first_size="d = 2",
         root="a stray identity matrix",
     ),
-    proof=proofs.fact_b_4,
+    proof=proofs_of_slips.fact_b_4,
     place="Appendix B, Fact B.4",
     title="Inner product with a normal vector",
     quote="for any fixed u in R^d, we can show that: <x, u> ~ N(0, sigma^2 ||u||_2^2 I_d)",
@@ -96,7 +96,7 @@ def inner_products(settings: Settings, seed: int) -> Finding:
         first_size="n = 2",
         root="symmetry is left out",
     ),
-    proof=proofs.fact_b_7,
+    proof=proofs_of_slips.fact_b_7,
     ours=("for matrices that are not symmetric, as printed",),
     place="Appendix B, Fact B.7",
     title="The least eigenvalue of a changed matrix",

@@ -10,7 +10,7 @@ from attangent._core.random import generator
 from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Finding
 from attangent.audit.registry import claim
-from attangent.papers.p5_forecasting.claims import proofs
+from attangent.papers.p5_forecasting.claims import proofs, proofs_of_slips
 from attangent.papers.p5_forecasting.claims.scalar_regression import asked, scalar_regression
 from attangent.papers.p5_forecasting.theory.attention_model import AttentionModel, train_attention
 from attangent.papers.p5_forecasting.theory.ssm import (
@@ -92,6 +92,40 @@ def attention_fails(settings: Settings, seed: int) -> Finding:
     )
 
 
+@claim(
+    "P5/proposition-j.1-step",
+    nature="proof step",
+    plain="The proof says that a sum of negative terms is positive, and concludes from a linear span about a "
+    "softmax. The proposition itself is measured to hold.",
+    failure=Failure(
+        cause="P5/proposition-j.1-step",
+        consequence="Part 1 of Proposition 6.3 is not proved",
+        first_size="one neuron with a_r = -1, one test window",
+        root="a positive factor is given the sign of its weight",
+    ),
+    proof=proofs.proposition_j_1,
+    ours=("for every neuron r, as printed",),
+    place="Appendix J.1, proof of Proposition J.1, first display",
+    title="The sum of signed attention weights is positive",
+    quote="sum_i a_r softmax_d(x_test,i,d w_r(t) x_test,i) > 0 where this step follows from w_r(t) < 0 when "
+    "a_r = -1",
+    statement="""For every neuron r, the sum over test windows of a_r softmax_d(x_d w_r x) is positive if
+        w_r < 0 for a_r = -1.""",
+    quick={"d": 8, "test": 100, "sigma": 0.01, "weight": -0.5, "sign": -1.0},
+    seconds=0.05,
+)
+def signed_attention(settings: Settings, seed: int) -> Finding:
+    x, _ = ResidualSSM(settings.d, settings.sigma, seed).sample_inconsistent(
+        settings.test, generator(seed, "test")
+    )
+    shares = torch.softmax(settings.weight * x[:, -1:] * x, dim=1)[:, -1]
+    return Finding(
+        conclusions=(
+            Conclusion("sum over windows of a_r softmax_d", ">", 0.0, settings.sign * shares.sum().item()),
+        ),
+    )
+
+
 def _attention_risk(settings: Settings, sigma: float, seed: int) -> float:
     ssm = ResidualSSM(settings.d, sigma, seed)
     x, y = ssm.sample(settings.n, generator(seed, "train"))
@@ -122,7 +156,7 @@ def _linear_risk(
         first_size="d = 2",
         root="a term is left out of a sum",
     ),
-    proof=proofs.proposition_6_3,
+    proof=proofs_of_slips.proposition_6_3,
     place="Section 6.3, Proposition 6.3, Part 2 (Proposition J.3)",
     title="The residual linear network reaches the noise level",
     quote="There exists and exists only one w*_lin that satisfies sum_{k=1}^{d-1} w*_lin,k P_k = P_{d+1} - "

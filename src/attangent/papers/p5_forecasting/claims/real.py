@@ -123,6 +123,7 @@ _LARGER = {"lookback": 96, "width": 32, "heads": 4, "layers": 2, "rate": 1e-3}
         "longer": {"lookback": 336, "models": {"transformer": 20, "inverted": 100, "PatchTST": 50}},
         "blocks": 100,
     },
+    seeds=1,
     full_seeds=2,
     seconds=6.0,
     data=("ett/ETTh1.csv.gz", "ett/ETTh2.csv.gz"),

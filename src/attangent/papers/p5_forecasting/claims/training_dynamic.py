@@ -10,7 +10,7 @@ from attangent._core.random import generator
 from attangent.audit.claims import Failure, Settings
 from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.registry import claim
-from attangent.papers.p5_forecasting.claims import proofs
+from attangent.papers.p5_forecasting.claims import proofs, proofs_of_slips
 from attangent.papers.p5_forecasting.claims.scalar_regression import (
     CONSTANT,
     ScalarRegression,
@@ -316,4 +316,31 @@ def residual_norms(settings: Settings, seed: int) -> Finding:
         ),
         remark="The residuals have n entries, so the factor is sqrt(n). Powers of n and d in the width "
         "change, no more.",
+    )
+
+
+@claim(
+    "P5/lemma-h.1-sum",
+    nature="misprint",
+    plain="One eighth is printed for the four eighths of C_2 to C_5; with four the result is as printed.",
+    failure=Failure(
+        cause="P5/lemma-h.1-sum",
+        consequence="used nowhere: four terms of an eighth give the printed factor",
+        first_size="every step",
+        root="a factor 4 is left out",
+    ),
+    proof=proofs_of_slips.lemma_h_1_sum,
+    place="Appendix H.1, proof of Lemma H.1, Part 1",
+    title="The terms of one step add up",
+    quote="L(t+1) <= L(t) - eta lambda L(t) + (1/8) eta lambda L(t) = (1 - eta lambda/2) L(t)",
+    statement="""1 - x + x/8 = 1 - x/2 with x = eta lambda.""",
+    quick={"x": 0.1, "terms": 1},
+    seeds=1,
+    seconds=0.01,
+    rests_on=("P5/lemma-g.1",),
+)
+def terms_of_a_step(settings: Settings, seed: int) -> Finding:
+    left = 1 - settings.x + settings.terms * settings.x / 8
+    return Finding(
+        conclusions=(Conclusion("|left side - right side|", "<=", 1e-12, abs(left - 1 + settings.x / 2)),)
     )
