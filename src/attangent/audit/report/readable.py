@@ -13,7 +13,7 @@ _SIGNS = _GREEK | {"<=": "≤", ">=": "≥", " - ": " − ", " <- ": " ← "}
 _WORDS = re.compile(rf"<=|>=| - | <- |(?<![^\W_])(?:{'|'.join(_GREEK)})(?![^\W_])")
 _RAISED_OR_LOWERED = re.compile(
     r"\^\((?P<group>[^()]{1,40})\)"
-    r"|\^(?P<sup>[-−]?(?:\d+(?:\.\d+)?|\w))(?!\w)"
+    r"|\^(?P<sup>[-−]?(?:\d+(?:\.\d+)?|o\(1\)|\w))(?!\w)"
     r"|(?:(?<=(?<!\w)[^\W\d_])|(?<=[|)]))_(?P<sub>[^\W_]{1,4})(?!\w)"
 )
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -106,6 +106,8 @@ def formula(text: str) -> list[tuple[str, str]]:
 
     >>> formula("|F - Y|^2 <= e^(16B) lambda_min")
     [('plain', '|F − Y|'), ('sup', '2'), ('plain', ' ≤ e'), ('sup', '16B'), ('plain', ' λ'), ('sub', 'min')]
+    >>> formula("m^o(1)")
+    [('plain', 'm'), ('sup', 'o(1)')]
     """
     signed = _WORDS.sub(lambda word: _SIGNS[word[0]], text)
     pieces = []

@@ -80,8 +80,9 @@ def summarise(paper: str, results: list[Result], repairs: Mapping[str, Result]) 
     """
     note = " No main result fails." if main_results_stand(results) else ""
     grave = tuple(cause for cause in causes(results) if cause.is_heavy)
+    statements = "statement" if len(results) == 1 else "statements"
     return Summary(
-        f"{named(paper)}: of {len(results)} statements checked, {in_words(results)}.{note}",
+        f"{named(paper)}: of {len(results)} {statements} checked, {in_words(results)}.{note}",
         grave,
         tuple(_slight(results, grave)),
         tuple(_standing(results, repairs)),

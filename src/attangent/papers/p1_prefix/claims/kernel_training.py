@@ -65,8 +65,9 @@ def promised_steps(p: PrefixRegression, settings: Settings) -> float:
     rests_on=("P1/lemma-i.3", "P1/lemma-i.4", "P1/lemma-i.6"),
     nature="main result",
     plain=(
-        "The prefix moves by about 1/m relative to the first error, as printed; the fitted exponent is too "
-        "uncertain to decide. The proof drops a square root, which doubles a constant."
+        "The main theorem on training. Printed with the smallest eigenvalue of a kernel that is not "
+        "the network's; no constant in front of T is enough. With the exact kernel it is true, for an "
+        "explicit m."
     ),
     failure=Failure(
         "P1/definition-g.1",
