@@ -1,14 +1,13 @@
 """The tests of `papers/p5/model.py`."""
 
 import pytest
-import torch
 
 from attangent.audit import Verdict
 from attangent.papers.p5_forecasting.claims import model
 from attangent.papers.p5_forecasting.theory.scalar_attention import ScalarAttention
 from tests.papers.harness import ClaimSuite, checking, ours
 
-SMALLER = {"P5/lemma-i.3": {"widths": [32, 64, 96, 128]}, "P5/lemma-i.5": {"widths": [32, 64, 128, 256]}}
+SMALLER = {"P5/lemma-i.3": {"widths": [32, 64, 96, 128]}}
 """Settings that show the same in less time."""
 check = checking(SMALLER, seed=1)
 
@@ -21,8 +20,6 @@ class TestClaims(ClaimSuite):
         "P5/lemma-i.3": "not reproduced",  # its proof decides
         "P5/lemma-i.3-repaired": "holds",
         "P5/lemma-i.4": "holds",
-        "P5/lemma-i.5": "violated",
-        "P5/lemma-i.5-repaired": "holds",
     }
     broken = {
         "P5/zero-initialisation-repaired": {"init": "independent"},
@@ -59,13 +56,3 @@ def test_attention_that_does_not_add_up_is_found_out(monkeypatch):
     right = ScalarAttention.attention
     monkeypatch.setattr(ScalarAttention, "attention", lambda self, X: right(self, X) - 0.002)
     assert check("P5/lemma-i.4").judgements["step"].verdict is Verdict.VIOLATED
-
-
-def test_outputs_that_do_not_move_with_the_width(monkeypatch):
-    def steady(settings, seed):
-        ones = torch.ones(4, dtype=torch.float64)
-        return model.OutputChange(ones, 1e-4, ones)
-
-    monkeypatch.setattr(model, "output_change", steady)
-    assert check("P5/lemma-i.5").verdict is Verdict.HOLDS
-    assert check("P5/lemma-i.5-repaired").verdict is Verdict.VIOLATED

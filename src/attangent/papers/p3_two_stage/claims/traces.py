@@ -12,7 +12,7 @@ from attangent.audit.finding import Conclusion, Finding, Hypothesis
 from attangent.audit.registry import claim
 from attangent.papers.p3_two_stage.claims import proofs_of_stages
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
-from attangent.papers.p3_two_stage.claims.patterns import rate_ratio
+from attangent.papers.p3_two_stage.claims.kept_signs import rate_ratio
 from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN, Assumption1
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights
 from attangent.papers.p3_two_stage.theory.data import TwoStagePrompts
