@@ -171,8 +171,7 @@ def _training_loss(settings: Settings, data: TwoStageData, weights: ReluWeights,
 
 def _least_log_d() -> float:
     """Return the log d at which (log d)^(-1/4) + (log d)^(-1/2) = log 2 / 2."""
-    root = (math.sqrt(1 + 2 * math.log(2)) - 1) / 2
-    return root**-4
+    return ((math.sqrt(1 + 2 * math.log(2)) - 1) / 2) ** -4
 
 
 def _hard_figure(settings: Settings, trained: list[_Trained], least: list[float]) -> Figure:
