@@ -142,14 +142,14 @@ def chernoff(settings: Settings, seed: int) -> Finding:
 )
 def bernstein(settings: Settings, seed: int) -> Finding:
     """For n independent coins less their mean, |X_i| <= 1, the exact tail is at most Bernstein's bound."""
-    tails = {p: bernstein_tail(settings.n, p, settings.variance) for p in settings.chances}
+    by_chance = {p: bernstein_tail(settings.n, p, settings.variance) for p in settings.chances}
     return Finding(
         conclusions=tuple(
             _kept(f"{settings.n} coins of chance {p:g}", worst(tail, range(1, settings.n)))
-            for p, tail in tails.items()
+            for p, tail in by_chance.items()
         ),
         numbers={
-            f"largest tail / bound, chance {p:g}": 10 ** worst(t, range(1, 40)) for p, t in tails.items()
+            f"largest tail / bound, chance {p:g}": 10 ** worst(t, range(1, 40)) for p, t in by_chance.items()
         },
     )
 
