@@ -84,7 +84,7 @@ def guarantee_of(settings: Settings, seed: int, dictionary: Dictionary | None = 
     "P4/heads-and-speed",
     nature="remark",
     plain="Printed: more heads slow the guarantee down. True: zeta_0 grows faster than the rates fall, "
-    "so more heads speed it up; that a larger dictionary slows it down holds.",
+    "so more heads speed it up. That a larger dictionary slows it down is not contradicted.",
     failure=Failure(
         cause="P4/heads-and-speed",
         consequence="two sentences fall; no theorem uses them",
