@@ -118,9 +118,9 @@ _LARGER = {"lookback": 96, "width": 32, "heads": 4, "layers": 2, "rate": 1e-3}
     full={
         **_LARGER,
         "horizon": 96,
-        "epochs": 60,
-        "models": {"transformer": 40, "inverted": 100, "PatchTST": 100, "Informer": 40, "Autoformer": 25},
-        "longer": {"lookback": 336, "models": {"transformer": 20, "inverted": 100, "PatchTST": 50}},
+        "epochs": 20,
+        "models": {"transformer": 20, "inverted": 50, "PatchTST": 50, "Informer": 20, "Autoformer": 25},
+        "longer": {"lookback": 336, "models": {"PatchTST": 25}},
         "blocks": 100,
     },
     seeds=1,
