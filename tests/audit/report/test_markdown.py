@@ -116,7 +116,7 @@ def test_a_failure_is_told_with_its_cause_and_its_proof(tmp_path):
         ours=("for every n",),
     )
     page = render_markdown(Run(tmp_path, "quick", (record,), (), {}))
-    assert "P2: of 1 statements checked, 1 false result (a lemma) from 1 cause." in page
+    assert "P2: of 1 statement checked, 1 false result (a lemma) from 1 cause." in page
     assert (
         "**a factor is missing**: P2/lemma-1. Printed: the sum is one. It is two. Consequence: used nowhere."
         in page
