@@ -13,6 +13,7 @@ from attangent.tuning.prepared import PreparedTask
 from attangent.tuning.request import TrainingSettings
 from attangent.tuning.running import run_method
 from attangent.tuning.start import features_of, fit_classifier
+from attangent.tuning.tasks import trained_classifier
 from tests.adapters.tiny import save_bert, save_llama, write_rows
 
 PAD = Padding(0)
@@ -50,6 +51,20 @@ def test_the_plain_recipe_trains_on_every_row_at_the_methods_rate(data, tmp_path
 def test_the_rate_is_smaller_where_the_start_leaves_nothing_to_learn(data, tmp_path, start, rate):
     """A small random model is not sure of its rows, so that its classifier starts with an error left."""
     assert run(data, tmp_path, "lora", start).metrics["learning_rate"] == rate
+
+
+def test_the_saved_classifier_is_the_mean_of_the_trained_one_and_a_refit(data, tmp_path, monkeypatch):
+    rows = data[1]
+    averaged = run(data, tmp_path / "averaged", "lora").model
+    monkeypatch.setattr("attangent.tuning.running._average_with_refit", lambda *_: None)
+    trained = run(data, tmp_path / "trained", "lora").model
+    layers = [trained_classifier(model) for model in (trained, averaged)]
+    refit = torch.nn.Linear(layers[0].in_features, 2)
+    fit_classifier(refit, *features_of(trained, layers[0], rows[:64], PAD))
+    assert (refit.weight - layers[0].weight).abs().max() > 1e-2
+    for name in ("weight", "bias"):
+        mean = (getattr(layers[0], name) + getattr(refit, name)) / 2
+        torch.testing.assert_close(getattr(layers[1], name), mean)
 
 
 def test_a_sure_classifier_is_left_as_it_is(data, tmp_path, monkeypatch):

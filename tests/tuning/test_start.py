@@ -75,6 +75,15 @@ def test_a_class_without_rows_and_one_with_a_single_row_are_no_trouble(data):
     assert torch.isfinite(model.classifier.weight).all()
 
 
+def test_one_rare_class_does_not_leave_the_penalty_unchosen():
+    draw = np.random.default_rng(0)
+    y = np.array([*np.arange(60) % 3, 3])
+    x = 3 * draw.normal(size=(4, 8))[y] + draw.normal(size=(61, 8))
+    without = fit_classifier(torch.nn.Linear(8, 3), x[:60], y[:60])
+    assert without.strength > 1
+    assert fit_classifier(torch.nn.Linear(8, 4), x, y).strength == without.strength
+
+
 def test_only_one_linear_layer_has_a_closed_form(data):
     model = load_model(data[0], "classification", ("cat", "dog"))
     assert linear_classifier(model, ["classifier"]) is model.classifier

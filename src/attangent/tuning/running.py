@@ -1,10 +1,11 @@
-"""Train one method: fit the classifier in closed form, add the method, train."""
+"""Train one method: fit the classifier in closed form, add the method, train, average with a refit."""
 
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -15,7 +16,7 @@ from attangent.tuning.methods import Method, adapt
 from attangent.tuning.prepared import PreparedTask
 from attangent.tuning.request import Start, TrainingSettings
 from attangent.tuning.start import features_of, fit_head, linear_classifier
-from attangent.tuning.tasks import classifier_names
+from attangent.tuning.tasks import classifier_names, trained_classifier
 from attangent.tuning.trainer import StepReport, make_trainer
 from attangent.tuning.training import train, training_cost
 
@@ -56,13 +57,15 @@ class StartedMethod:
         task: The task; its model is the adapted one.
         rate: Learning rate of the method.
         training: The settings, with the learning rate of the classifier.
-        closed_form: The classifier in closed form, if there is one.
+        closed_form: The classifier in closed form, if there is one and there are rows to score on.
+        refits: Whether the classifier is averaged with one in closed form after the training.
     """
 
     task: PreparedTask
     rate: float
     training: TrainingSettings
     closed_form: ClosedForm | None = None
+    refits: bool = False
 
 
 def run_method(
@@ -95,6 +98,8 @@ def run_method(
     if best is not None:
         best.watch(trainer)
     cost = train(trainer) if method.technique.trains else training_cost(trainer)
+    if started.refits and method.technique.trains:
+        _average_with_refit(started.task, training.seed)
     metrics = {"learning_rate": started.rate, **cost, **({} if best is None else best.restore(trainer))}
     return TrainedMethod(started.task.model, trainer, metrics, started.closed_form)
 
@@ -120,7 +125,22 @@ def start_method(
     adapted = adapt(task.model, method, task.kind, training.seed, batches)
     if method.technique.trains:
         check_gradients(adapted, task.collate([task.train[0]]))
-    return StartedMethod(replace(task, model=adapted), rate, training, closed_form)
+    refits = layer is not None and start == "closed-form" and task.kind == "classification"
+    return StartedMethod(replace(task, model=adapted), rate, training, closed_form, refits)
+
+
+def _average_with_refit(task: PreparedTask, seed: int) -> None:
+    """Average the trained linear classifier with one that is fitted to the tuned features in closed form.
+
+    W <- (W + W') / 2 and b <- (b + b') / 2, which averages the two classifiers' logits.
+    """
+    layer = trained_classifier(task.model)
+    features, targets = features_of(task.model, layer, task.train, task.collate)
+    refit = nn.Linear(layer.in_features, layer.out_features, bias=layer.bias is not None)
+    fit_head(task.kind, refit, features, targets, seed, task.class_weights)
+    with torch.no_grad():
+        for own, other in zip(layer.parameters(), refit.parameters(), strict=True):
+            own.lerp_(other.to(own), 0.5)
 
 
 def _fit_start(

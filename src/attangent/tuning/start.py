@@ -1,6 +1,7 @@
 """The initial classifier: the logistic or ridge solution on the frozen model's features."""
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -172,14 +173,12 @@ def _unstandardised(
 def _best_fit(build: Callable[..., Any], x: np.ndarray, y: np.ndarray, seed: int) -> HeadFit:
     """Find the inverse penalty of least cross-validated loss, and the least one that answers as well.
 
-    As well means: as many right answers as the best, up to one standard error.
+    As well means: as many right answers as the best, up to one standard error. Classes with fewer rows than
+    folds are spread over as many folds as they have rows.
     """
-    from sklearn.model_selection import StratifiedKFold
-
-    rows = int(np.unique(y, return_counts=True)[1].min())
-    if rows < 2:
+    folds = _folds(x, y, seed)
+    if not folds:
         return HeadFit(1.0, 1.0, confident=False)
-    folds = list(StratifiedKFold(min(5, rows), shuffle=True, random_state=seed).split(x, y))
     fits = [build(warm_start=True) for _ in folds]
     losses: dict[float, float] = {}
     right: dict[float, float] = {}
@@ -193,6 +192,23 @@ def _best_fit(build: Callable[..., Any], x: np.ndarray, y: np.ndarray, seed: int
     enough = right[best] - math.sqrt(right[best] * (1 - right[best]) / len(y))
     least = next(strength for strength in right if right[strength] >= enough)
     return HeadFit(best, min(least, best), confident=losses[best] < -math.log(_CONFIDENT))
+
+
+def _folds(x: np.ndarray, y: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Split the rows into training and held-out ones, up to five times.
+
+    A held-out row whose label no training row has is left out, as are folds with one label.
+    """
+    from sklearn.model_selection import StratifiedKFold
+
+    count = min(5, int(np.unique(y, return_counts=True)[1].max()))
+    if count < 2:
+        return []
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        splits = list(StratifiedKFold(count, shuffle=True, random_state=seed).split(x, y))
+    folds = [(train, test[np.isin(y[test], y[train])]) for train, test in splits]
+    return [(train, test) for train, test in folds if len(test) and len(np.unique(y[train])) > 1]
 
 
 def _score_fold(fit: Any, strength: float, x: np.ndarray, y: np.ndarray, fold: Any) -> tuple[float, float]:

@@ -87,13 +87,9 @@ class AnyPeft(Technique):
 
 
 class Lora(AnyPeft):
-    """LoRA of rank `rank`, by default on all linear layers; `Method.peft` adds settings of peft.LoraConfig.
-
-    `Method("lora")` alone adapts queries and values, as the papers do.
-    """
+    """LoRA of rank `rank` on queries and values; `Method.peft` adds settings of peft.LoraConfig."""
 
     name = "lora"
-    defaults: Mapping[str, Any] = {"peft": {"target_modules": ALL_LINEAR}}
     completion_factor = 10.0
 
     def default_rate(self, method: "Method") -> float:

@@ -20,8 +20,7 @@ class Method:
     """A tuning method with its settings.
 
     Args:
-        name: `ntk` (a prefix state), `lora` (rank `rank`; on all linear layers if built by `from_dict`, else
-            on queries and values), `prefix` (`tokens` trained
+        name: `ntk` (a prefix state), `lora` (rank `rank`, on queries and values), `prefix` (`tokens` trained
             keys and values per layer, P-tuning v2), `head` (the classifier alone), `probe` (the classifier
             in closed form), `full` (every weight), `ntk+lora` or `peft` (any peft config).
         ntk: Settings of the prefix state.
