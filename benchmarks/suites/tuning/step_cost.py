@@ -18,7 +18,7 @@ from typing import Any
 STEPS = 20
 BATCH = 16
 TOKENS = 48
-ROUNDS = 5
+ROUNDS = 3
 
 
 def rows() -> list[dict[str, Any]]:
