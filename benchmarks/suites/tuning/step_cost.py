@@ -102,12 +102,13 @@ def memory_of(name: str) -> float:
 
 def main() -> None:
     seconds: dict[str, list[float]] = {"tune": [], "peft": []}
+    # First, while this process is small: a child's peak includes the memory of the process that forked it.
+    memory = {name: memory_of(name) for name in seconds}
     for number in range(ROUNDS):
         for name in ("tune", "peft")[:: 1 if number % 2 else -1]:
             seconds[name].append(measure(name)["seconds"])
     ratios = [a / b for a, b in zip(seconds["tune"], seconds["peft"], strict=True)]
     middle = {name: statistics.median(values) for name, values in seconds.items()}
-    memory = {name: memory_of(name) for name in middle}
     spread = f"{min(ratios):.3f} to {max(ratios):.3f}"
     print(f"seconds per step: {middle}, ratio {statistics.median(ratios):.3f} ({spread})")
     print(f"MB: {memory}, ratio {memory['tune'] / memory['peft']:.3f}")
