@@ -57,7 +57,7 @@ def test_plain_prompts_have_no_template(llama, tmp_path):
         training=TrainingSettings(epochs=1, batch=4),
     )
     (found,) = tune(given, tmp_path)
-    assert found["learning_rate"] == pytest.approx(2e-2)
+    assert found["learning_rate"] == pytest.approx(5e-3)
     assert load_generator(tmp_path)[1].chat_template is None
 
 

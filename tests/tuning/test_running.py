@@ -72,10 +72,10 @@ def test_a_sure_classifier_is_left_as_it_is(data, tmp_path, monkeypatch):
     assert run(data, tmp_path, "lora", "closed-form").metrics["learning_rate"] == 5e-4
 
 
-def test_without_a_classifier_lora_takes_ten_times_its_rate(tmp_path):
+def test_without_a_classifier_lora_takes_a_higher_rate(tmp_path):
     folder = save_llama(tmp_path / "llama")
     rows = encode_completions([Completion("the cat", "sleeps")] * 5, load_tokenizer(folder), 16)
     task = PreparedTask(load_model(folder, "causal-lm"), "causal-lm", rows, PAD)
     settings = TrainingSettings(epochs=1, batch=4)
     found = run_method(task, Method("lora"), settings, "closed-form", tmp_path)
-    assert (found.metrics["learning_rate"], found.metrics["steps"]) == (2e-2, 2)
+    assert (found.metrics["learning_rate"], found.metrics["steps"]) == (5e-3, 2)

@@ -90,7 +90,7 @@ class Lora(AnyPeft):
     """LoRA of rank `rank` on queries and values; `Method.peft` adds settings of peft.LoraConfig."""
 
     name = "lora"
-    completion_factor = 10.0
+    completion_factor = 2.5
 
     def default_rate(self, method: "Method") -> float:
         return 1e-3 if method.peft.get("target_modules") == ALL_LINEAR else 2e-3
