@@ -14,6 +14,8 @@ import json
 import math
 import os
 import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from attangent.tuning.loading import load_model, load_tokenizer, pad_with
 from attangent.tuning.methods import Method
 from attangent.tuning.prepared import PreparedTask
 from attangent.tuning.request import TrainingSettings
-from attangent.tuning.running import start_method
+from attangent.tuning.running import StartedMethod, start_method
 from attangent.tuning.trainer import SeededOrder, optimiser
 from benchmarks.suites.compression.bench_compress import smollm2_folder
 from benchmarks.suites.tuning.completions import sums
@@ -108,45 +110,54 @@ def one_run(name: str, rate: float | None, weight: float, data: Path) -> dict[st
     train, held, outside = (encode_completions(part, tokenizer, 256, chat=True) for part in parts)
     collate = Padding(tokenizer.pad_token_id)
     before = loss_on(base, outside, collate)
-    samples = base_samples(base, tokenizer) if weight else torch.zeros(0)
     method = Method.from_dict({"name": name} | ({} if rate is None else {"learning_rate": rate}))
     task = PreparedTask(copy.deepcopy(base), "causal-lm", train, collate, tokenizer=tokenizer)
     started = start_method(task, method, TrainingSettings(epochs=EPOCHS), "closed-form")
     model = started.task.model
-    steps = optimiser(model, started.rate, started.training, method.technique.rate_scale)
-    total = EPOCHS * -(-TRAIN // BATCH)
-    # The schedule of `tune`: the first tenth of the steps is warm-up, then the rate falls to zero.
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        steps, lambda step: min(step / 2, (total - step) / (total - 2))
-    )
+    samples = base_samples(base, tokenizer) if weight else None
     record: list[dict[str, float]] = []
-    for epoch in range(EPOCHS):
-        order = SeededOrder(TRAIN, 0)
-        order.set_epoch(epoch)
-        indices = list(order)
-        for first in range(0, TRAIN, BATCH):
-            loss = model(**collate([train[i] for i in indices[first : first + BATCH]])).loss
-            if weight:
-                chosen = samples[torch.randperm(SAMPLES)[:8]]
-                with torch.no_grad():
-                    target = base(input_ids=chosen).logits[:, -SAMPLE_TOKENS:].log_softmax(-1)
-                loss = loss + weight * kl_to(model, chosen, target)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], 1.0)
-            steps.step()
-            steps.zero_grad()
-            schedule.step()
-        model.eval()
-        record.append(
-            {
-                "held_out_loss": loss_on(model, held, collate),
-                "perplexity_ratio": math.exp(loss_on(model, outside, collate) - before),
-            }
-        )
-        model.train()
+    for _ in epochs_of(started, method, partial(penalty, model, base, samples, weight)):
+        ratio = math.exp(loss_on(model, outside, collate) - before)
+        record.append({"held_out_loss": loss_on(model, held, collate), "perplexity_ratio": ratio})
         print(name, rate, weight, record[-1], flush=True)
     exact = exact_match(model.eval(), tokenizer, parts[1])
     return {"method": name, "rate": started.rate, "kl": weight, "exact": exact, "epochs": record}
+
+
+def penalty(model: Any, base: Any, samples: Tensor | None, weight: float) -> Tensor | float:
+    """Return the weighted KL term on some of the base model's samples; 0 without samples."""
+    if samples is None:
+        return 0.0
+    chosen = samples[torch.randperm(len(samples))[:8]]
+    with torch.no_grad():
+        target = base(input_ids=chosen).logits[:, -SAMPLE_TOKENS:].log_softmax(-1)
+    return weight * kl_to(model, chosen, target)
+
+
+def epochs_of(started: StartedMethod, method: Method, extra: Callable[[], Any]) -> Iterator[int]:
+    """Train as `tune` does, with an extra term in the loss; yield after each epoch, in evaluation mode."""
+    model = started.task.model
+    rows = started.task.train
+    optimisation = optimiser(model, started.rate, started.training, method.technique.rate_scale)
+    total = EPOCHS * -(-TRAIN // BATCH)
+    # The schedule of `tune`: the first tenth of the steps is warm-up, then the rate falls to zero.
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimisation, lambda step: min(step / 2, (total - step) / (total - 2))
+    )
+    order = SeededOrder(TRAIN, 0)
+    for epoch in range(EPOCHS):
+        model.train()
+        order.set_epoch(epoch)
+        indices = list(order)
+        for first in range(0, TRAIN, BATCH):
+            batch = started.task.collate([rows[i] for i in indices[first : first + BATCH]])
+            (model(**batch).loss + extra()).backward()
+            torch.nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], 1.0)
+            optimisation.step()
+            optimisation.zero_grad()
+            schedule.step()
+        model.eval()
+        yield epoch
 
 
 def main(out: Path) -> None:

@@ -139,8 +139,8 @@ def _average_with_refit(task: PreparedTask, seed: int) -> None:
     refit = nn.Linear(layer.in_features, layer.out_features, bias=layer.bias is not None)
     fit_head(task.kind, refit, features, targets, seed, task.class_weights)
     with torch.no_grad():
-        for own, other in zip(layer.parameters(), refit.parameters(), strict=True):
-            own.lerp_(other.to(own), 0.5)
+        for trained, fitted in zip(layer.parameters(), refit.parameters(), strict=True):
+            trained.lerp_(fitted.to(trained), 0.5)
 
 
 def _fit_start(
