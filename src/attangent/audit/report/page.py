@@ -21,6 +21,7 @@ from attangent.audit.causes import WEIGHTS, weight_of
 from attangent.audit.finding import Conclusion, Figure, Finding, Verdict
 from attangent.audit.plugins import Paper, cited
 from attangent.audit.report.figures import Key, draw, legend
+from attangent.audit.report.mathematics import mathml
 from attangent.audit.report.phrases import (
     MEANINGS,
     NATURE_MEANINGS,
@@ -31,7 +32,7 @@ from attangent.audit.report.phrases import (
     reason,
     values,
 )
-from attangent.audit.report.readable import duration, formula, mathml, power_of_ten, readable, told_apart
+from attangent.audit.report.readable import duration, formula, power_of_ten, readable, told_apart
 from attangent.audit.report.summaries import ProofGraph, Summary, proof_graph, summarise
 from attangent.audit.results import Result, Run, SeedValues, counted, totals
 from attangent.audit.storing import FindingRecord, plain

@@ -1,10 +1,7 @@
-"""Numbers, times and formulas as people read them; LaTeX as MathML, which browsers draw without a library."""
+"""Numbers, times and short formulas as people read them."""
 
 import math
 import re
-import xml.etree.ElementTree as ElementTree
-
-from markupsafe import Markup, escape
 
 _NAMES = """alpha beta gamma delta epsilon eps zeta eta theta kappa lambda mu nu xi rho sigma tau phi chi psi
     omega Gamma Delta Theta Lambda Sigma Phi Psi Omega"""
@@ -118,37 +115,3 @@ def formula(text: str) -> list[tuple[str, str]]:
         pieces.append((kind, (match["sub"] or match["group"] or match["sup"]).replace("-", "−")))
         end = match.end()
     return [piece for piece in [*pieces, ("plain", signed[end:])] if piece[1]]
-
-
-_SPACE = "{http://www.w3.org/1998/Math/MathML}"
-_TAGS = """math mrow mi mn mo mtext mspace msub msup msubsup munder mover munderover mfrac msqrt mroot mtable
-    mtr mtd mpadded mphantom menclose mstyle"""
-_ATTRIBUTES = """display stretchy movablelimits mathvariant width height depth linethickness fence form lspace
-    rspace columnalign accent accentunder displaystyle scriptlevel notation"""
-_PLAIN_TAGS = frozenset(_TAGS.split())
-_PLAIN_ATTRIBUTES = frozenset(_ATTRIBUTES.split())
-
-
-def mathml(formula: str) -> Markup:
-    """Return a LaTeX formula as MathML, or as code if it cannot be read.
-
-    Elements and attributes that are not plain mathematics, such as links, are left out.
-    """
-    from latex2mathml.converter import convert
-
-    try:
-        root = ElementTree.fromstring(convert(formula, display="block"))
-    except Exception:  # the formula may be anything
-        return Markup('<code class="formula">{}</code>').format(formula)
-    return Markup(_html(root))
-
-
-def _html(element: ElementTree.Element) -> str:
-    tag = element.tag.removeprefix(_SPACE)
-    inside = escape(element.text or "") + Markup("").join(Markup(_html(child)) for child in element)
-    if tag not in _PLAIN_TAGS:
-        return str(inside)
-    attributes = "".join(
-        f' {name}="{escape(value)}"' for name, value in sorted(element.items()) if name in _PLAIN_ATTRIBUTES
-    )
-    return f"<{tag}{attributes}>{inside}</{tag}>"
