@@ -13,10 +13,11 @@ _ATTRIBUTES = """display stretchy movablelimits mathvariant width height depth l
     rspace columnalign accent accentunder displaystyle scriptlevel notation"""
 _SCRIPTED = frozenset(_SPACE + tag for tag in ("msub", "msup", "msubsup", "munder", "mover", "munderover"))
 _LETTERS = frozenset((_SPACE + "mi", _SPACE + "mo"))
+_BARS = frozenset("|\u2016")
 _SIGNS = frozenset("+\u2212\u00b1")
 _BOLD = {ord(plain): 0x1D400 + index for index, plain in enumerate(ascii_uppercase + ascii_lowercase)}
 _BOLD |= {ord(plain): 0x1D7CE + index for index, plain in enumerate(digits)}
-_OPENING = frozenset("([{,=<>|\u2264\u2265\u2192\u2248\u2208")
+_OPENING = frozenset("([{,=<>|\u2016\u2264\u2265\u2192\u2248\u2208")
 _THIN = "0.167em"
 _PLAIN_TAGS = frozenset(_TAGS.split())
 _PLAIN_ATTRIBUTES = frozenset(_ATTRIBUTES.split())
@@ -59,7 +60,7 @@ def _core(element: ElementTree.Element) -> ElementTree.Element:
 
 def _pair_bars(row: list[ElementTree.Element]) -> None:
     """Mark the bars of |x| as opening and closing; browsers set unmarked bars apart like a relation."""
-    bars = [item for item in row if item.text in ("|", "\u2016") and "form" not in item.attrib]
+    bars = [item for item in row if item.text in _BARS and "form" not in item.attrib]
     if len(bars) % 2 == 0:
         for index, bar in enumerate(bars):
             bar.set("form", "postfix" if index % 2 else "prefix")
@@ -94,7 +95,8 @@ def _space_signs(row: list[ElementTree.Element]) -> None:
             item.text = "\u223c"
         elif item.get("mathvariant") == "bold":
             item.text = text.translate(_BOLD)
-        before = text if item.tag == _SPACE + "mo" and item.get("form") != "postfix" else ")"
+        is_bar = text in _BARS and item.get("form") != "prefix"
+        before = text if item.tag == _SPACE + "mo" and not is_bar else ")"
 
 
 def _lower_prime(element: ElementTree.Element) -> None:
