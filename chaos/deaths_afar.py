@@ -15,7 +15,8 @@ from chaos.watching import FINDINGS, Died, children, first_result, said
 
 _SLOWEST = 30.0
 """Seconds within which all ranks have to end after one of them died."""
-_WAITING = 900.0
+_WAITING = 240.0
+"""Seconds within which a command has to end after others died."""
 
 
 def kill_cluster(job: Job, wanted: object, scratch: Path) -> Iterator[Died]:
@@ -27,7 +28,10 @@ def kill_cluster(job: Job, wanted: object, scratch: Path) -> Iterator[Died]:
             process = _begun([*job.command(folder), "--dask", address], folder)
             for victim in {"one": workers[:1], "all": workers, "the": [scheduler]}[what.split()[0]]:
                 victim.kill()
-            _, errors = process.communicate(timeout=_WAITING)
+            errors = _ended(process)
+        if errors is None:
+            yield Died(f"{what} killed", False, f"no end within {_WAITING:.0f} s")
+            continue
         ended = said(process, errors)
         if what.startswith("one"):
             well = process.returncode == 0
@@ -36,6 +40,16 @@ def kill_cluster(job: Job, wanted: object, scratch: Path) -> Iterator[Died]:
             again = subprocess.run(job.command(folder), capture_output=True)
             well = well and again.returncode == 0
         yield Died(f"{what} killed", well and job.results(folder / job.out) == wanted, ended)
+
+
+def _ended(process: "subprocess.Popen[bytes]") -> bytes | None:
+    """What a command wrote to standard error; None if it did not end in time and was killed."""
+    try:
+        return process.communicate(timeout=_WAITING)[1]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return None
 
 
 def kill_rank(job: Job, scratch: Path) -> Died:
