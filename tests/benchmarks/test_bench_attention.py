@@ -1,5 +1,4 @@
 import torch
-
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.suites.attention.bench_attention import (
