@@ -1,6 +1,7 @@
 """The commands forecast and evaluate, as a user types them."""
 
 import errno
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -255,3 +256,32 @@ def test_gaps_option_is_passed_on(tmp_path):
     ):
         done = run("forecast", tmp_path / "in.csv", "--horizon", 2, "--gaps", gaps)
         assert text in done.output
+
+
+def test_totals_fitted_values_and_rounded_numbers(many):
+    frame = pd.read_csv(many).assign(region=lambda f: f["shop"].map({"a": "n", "b": "n", "c": "s"}))
+    frame.to_csv(many, index=False)
+    out, fitted = many.parent / "out.csv", many.parent / "fitted.csv"
+    options = ("--hierarchy", "region", "--reconcile", "bottom-up", "--fitted", fitted, "--out", out)
+    done = run("forecast", many, *MANY, "--horizon", 7, *options)
+    assert done.exit_code == 0, done.output
+    wide = pd.read_csv(out).pivot(index="day", columns="shop", values="forecast")
+    np.testing.assert_allclose(wide["total/n"], wide["a"] + wide["b"])
+    np.testing.assert_allclose(wide["total"], wide["a"] + wide["b"] + wide["c"])
+    assert pd.read_csv(fitted).columns.tolist()[-1] == "anomaly"
+    printed = run("forecast", many, *MANY, "--horizon", 2).output
+    assert "MASE of combination on the past" in printed
+    assert max(len(number.partition(".")[2]) for number in re.findall(r"\d+\.\d+", printed)) <= 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--reconcile", "mint"), "needs --hierarchy"),
+        (("--contributions", "c.csv"), "needs --covariate or --holidays"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(many, options, message):
+    done = run("forecast", many, *MANY, "--horizon", 2, *options)
+    assert done.exit_code == 2
+    assert message in done.output

@@ -1,6 +1,9 @@
 """The command `forecast`. Heavy imports wait until it runs."""
 
 import json
+import math
+import shlex
+import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from operator import itemgetter
@@ -14,7 +17,7 @@ from attangent._core.files import only_writer, real_folder, remove_leftovers, wr
 from attangent._core.progress import Bars
 from attangent._core.tables import harmless_frame, reading_table
 from attangent.cli.common_options import AsJson, Quiet, check_file, check_table
-from attangent.forecast import Gaps, ModelName
+from attangent.forecast import Gaps, ModelName, Reconcile
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -79,6 +82,25 @@ def forecast(
     drop_short: Annotated[
         bool, typer.Option("--drop-short", hidden=True, help="Accepted; short series are always skipped.")
     ] = False,
+    hierarchy: Annotated[
+        str | None,
+        typer.Option(
+            help="With --id: columns that group the series, from the top (region,shop). Totals of the groups "
+            "are forecast too, and equal the sums of their series."
+        ),
+    ] = None,
+    reconcile: Annotated[
+        Reconcile | None,
+        typer.Option(help="With --hierarchy: mint (default) adjusts all levels, bottom-up sums the series."),
+    ] = None,
+    fitted: Annotated[
+        Path | None,
+        typer.Option(help="Write the past with fitted values, 99 % intervals and anomaly flags here (.csv)."),
+    ] = None,
+    contributions: Annotated[
+        Path | None,
+        typer.Option(help="Write the contribution of each covariate to the forecasts here (.csv)."),
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Number of processes for many series.")] = 1,
     dask: Annotated[
         str | None,
@@ -92,7 +114,7 @@ def forecast(
     With --out, an interrupted run resumes where it stopped.
     """
     levels = _levels(intervals)
-    _check_files(out, plot, report)
+    _check_files(out, plot, report, fitted, contributions)
     id_ = id_ or _usual_id(file)
     if id_ is not None and len(target or ()) > 1:
         raise AttangentError(f"--target names {len(target or ())} columns, expected one with --id")
@@ -106,6 +128,10 @@ def forecast(
         raise AttangentError("--covariate needs the values of the steps ahead; pass them with --future FILE")
     if future is not None and not covariate:
         raise AttangentError("--future is read for covariates only; name them with --covariate")
+    if contributions is not None and not covariate and holidays is None:
+        raise AttangentError("--contributions needs --covariate or --holidays")
+    if reconcile is not None and hierarchy is None:
+        raise AttangentError("--reconcile needs --hierarchy")
     from attangent.forecast.pipeline.forecaster import SeriesForecaster
 
     forecaster = SeriesForecaster(
@@ -118,19 +144,30 @@ def forecast(
         holidays=holidays,
         category=category,
         gaps=gaps,
+        hierarchy=[name.strip() for name in (hierarchy or "").split(",") if name.strip()],
+        reconcile=reconcile or "mint",
         n_jobs=jobs,
         dask=dask,
     ).fit(file if id_ is not None else file[0])
     print_notes(forecaster.notes_, quiet or json_)
     result = _run(forecaster, horizon, levels, future, out, quiet or json_)
-    if plot is not None or report is not None:
-        from attangent.forecast.pipeline.plot import write_plot, write_report
+    if plot is not None:
+        from attangent.forecast.pipeline.plot import write_plot
 
-        if plot is not None:
-            write_plot(result, plot)
-        if report is not None:
-            write_report(result, report)
-    paths = {"forecast": out, "picture": plot, "report": report}
+        write_plot(result, plot)
+    if report is not None:
+        _write_report(forecaster, result, horizon, levels, report)
+    if fitted is not None:
+        _write_table(forecaster.forecast_fitted_values(), fitted)
+    if contributions is not None and result.contributions is not None:
+        _write_table(result.contributions, contributions)
+    paths = {
+        "forecast": out,
+        "picture": plot,
+        "report": report,
+        "fitted values": fitted,
+        "contributions": contributions,
+    }
     files = {name: str(path) for name, path in paths.items() if path is not None}
     if json_:
         about = _columns_as_json(result) if id_ is None else _series_as_json(forecaster.period_, result)
@@ -138,13 +175,18 @@ def forecast(
         return
     _print_summary(forecaster, result, levels, quiet)
     if out is None:
-        typer.echo(result.plain().to_string(index=False))
+        typer.echo(_rounded(result.plain()).to_string(index=False))
     if files and not quiet:
         typer.echo(", ".join(f"{name}: {path}" for name, path in files.items()))
 
 
-def _check_files(out: Path | None, plot: Path | None, report: Path | None) -> None:
+def _check_files(
+    out: Path | None, plot: Path | None, report: Path | None, *tables: Path | None
+) -> None:
     """Check that all files can be written, before any work is done."""
+    for path in tables:
+        if path is not None:
+            check_table(path, ".csv", ".csv.gz")
     if out is not None:
         check_table(out, ".csv", ".csv.gz", ".parquet")
     if plot is not None:
@@ -218,6 +260,35 @@ def _run(
     return result
 
 
+def _write_report(
+    forecaster: "SeriesForecaster", result: "SeriesForecast", horizon: int, levels: list[float], path: Path
+) -> None:
+    """Hold back the last values, forecast them, and write the report."""
+    from attangent.forecast.data.panel import SHORTEST
+    from attangent.forecast.pipeline.evaluation import QUANTILES
+    from attangent.forecast.pipeline.report import HeldBack, write_report
+
+    held_back = None
+    if max(len(values) for values in result.series.series) >= horizon + SHORTEST:
+        percent = [100 * level for level in levels]
+        table = forecaster.cross_validation(None, horizon, level=percent, quantiles=QUANTILES)
+        held_back = HeldBack.of(table, result, forecaster.period_)
+    write_report(result, path, held_back, shlex.join(["attangent", *sys.argv[1:]]))
+
+
+def _write_table(frame: "DataFrame", path: Path) -> None:
+    with writing(path) as temporary:
+        harmless_frame(frame).to_csv(temporary, index=False)
+
+
+def _rounded(frame: "DataFrame") -> "DataFrame":
+    """Round forecasts to about five digits of their typical size, for display."""
+    numbers = frame.select_dtypes("float")
+    size = float(numbers.abs().max().max()) if len(numbers) else 0.0
+    digits = 4 - math.floor(math.log10(size)) if size > 0 and math.isfinite(size) else 4
+    return frame.round(max(0, min(digits, 12)))
+
+
 def _columns_as_json(result: "SeriesForecast") -> dict[str, Any]:
     tables = dict(iter(result.plain().groupby("target", sort=False)))
     targets = [
@@ -253,7 +324,7 @@ def _print_summary(
         typer.echo(f"{len(result.series.ids)} series, period {forecaster.period_}: {result.why[0]}.")
         scored = {name: error for name, error in result.errors.items() if error == error}
         for name, error in sorted(scored.items(), key=itemgetter(1)):
-            typer.echo(f"  error on the past of {name}: {error:.4g} seasonal steps")
+            typer.echo(f"  MASE of {name} on the past: {error:.3f}")
     for k, expected in enumerate(result.expected):
         name = result.series.ids[k]
         if not quiet:

@@ -1,6 +1,6 @@
 """Forecast one series or many, with prediction intervals.
 
-Names are imported on first use; forecasting needs neither torch nor scikit-learn.
+Names are imported on first use; forecasting needs no torch, and fewer than 14 series no scikit-learn.
 """
 
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,21 +10,26 @@ from attangent._core.errors import AttangentError
 from attangent._core.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from attangent.forecast.pipeline.columns import forecast_frame
     from attangent.forecast.pipeline.evaluation import Evaluation, evaluate
-    from attangent.forecast.pipeline.forecaster import SeriesForecaster, forecast_frame
+    from attangent.forecast.pipeline.forecaster import SeriesForecaster
     from attangent.forecast.pipeline.result import SeriesForecast
 
 ModelName = Literal[
-    "auto", "combination", "smoothing", "theta", "ridge", "linear", "intermittent", "seasonal", "persistence"
-]
+    "auto", "combination", "smoothing", "theta", "ridge", "lags", "linear", "boosting", "intermittent",
+    "seasonal", "persistence",
+]  # fmt: skip
 """Names of the models."""
 Gaps = Literal["auto", "zero", "interpolate", "skip"]
 """Meaning of a missing row; "auto" decides per series between zero and interpolation."""
+Reconcile = Literal["mint", "bottom-up"]
+"""How the totals of a hierarchy become sums: all levels adjust, or the series are summed."""
 
 __all__ = [
     "Evaluation",
     "Gaps",
     "ModelName",
+    "Reconcile",
     "SeriesForecast",
     "SeriesForecaster",
     "evaluate",
@@ -36,7 +41,7 @@ _HOMES = {
     "SeriesForecast": "pipeline.result",
     "SeriesForecaster": "pipeline.forecaster",
     "evaluate": "pipeline.evaluation",
-    "forecast_frame": "pipeline.forecaster",
+    "forecast_frame": "pipeline.columns",
 }
 _P5 = "attangent.papers.p5_forecasting"
 _MOVED = {

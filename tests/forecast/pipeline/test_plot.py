@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from attangent import AttangentError
 from attangent.forecast import SeriesForecaster, forecast_frame
-from attangent.forecast.pipeline.plot import write_plot, write_report
+from attangent.forecast.pipeline.plot import write_plot
 from tests.forecast.examples import waves
 from tests.forecast.pipeline.test_forecaster import FRAME
 
@@ -21,23 +21,6 @@ def test_a_picture_of_several_series(made, tmp_path):
     assert text.count('id="axes_') == 3
     with pytest.raises(AttangentError, match="ending in"):
         write_plot(made, tmp_path / "a.txt")
-
-
-def test_a_report_needs_nothing_else_and_runs_nothing(tmp_path):
-    frame = FRAME.assign(unique_id=FRAME.unique_id.str.replace("s0", "<script>alert(1)</script>"))
-    model = SeriesForecaster().fit(frame)
-    found = model.outlook(4, [80])
-    found.notes.append("<b>bold</b>")
-    write_report(found, tmp_path / "a.html")
-    text = (tmp_path / "a.html").read_text()
-    assert "Forecast of 3 series" in text
-    assert "<td>combination, used</td>" in text
-    assert "data:image/png;base64," in text
-    assert "&lt;b&gt;bold" in text
-    assert "<script" not in text
-    assert "http" not in text
-    with pytest.raises(AttangentError, match=r"ending in \.html"):
-        write_report(found, tmp_path / "a.pdf")
 
 
 def test_numbered_series_are_drawn_too(tmp_path):

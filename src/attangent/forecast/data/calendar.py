@@ -207,6 +207,21 @@ class TimeStep:
         per_day = DAY // self.size if DAY % self.size == 0 else 1
         return (7 * per_day,) if 1 < per_day <= 48 else ()
 
+    def longer_period(self, period: int) -> int:
+        """Return a season longer than `period` in whole periods: a week of hours, a year of days or weeks.
+
+        0 if there is none. A year of days has 52 weeks, so that weekdays agree.
+        """
+        if self.kind == "weekdays":
+            return 260 if period == 5 else 0
+        if self.kind != "fixed":
+            return 0
+        if self.size == 7 * DAY:
+            return 52 if period == 1 else 0
+        if self.size == DAY:
+            return 364 if period == 7 else 0
+        return 7 * period if period > 1 and self.size * period == DAY else 0
+
     def describe(self) -> str:
         """Name the step in words."""
         if self.kind == "months":

@@ -63,6 +63,25 @@ def read_covariates(
     return Covariates(tuple(names), past, ahead)
 
 
+def known_ahead(
+    series: SeriesSet,
+    history: Any,
+    future: Any,
+    names: Sequence[str],
+    country: str | None,
+    horizon: int,
+) -> Covariates | None:
+    """Return what is known of `horizon` steps after the series: covariates and a country's holidays."""
+    known = None
+    if names:
+        if future is None:
+            raise AttangentError(
+                f"the covariates {', '.join(names)} must be known {horizon} steps ahead; pass them as X_df"
+            )
+        known = read_covariates(series, history, future, names, horizon)
+    return known if country is None else with_holidays(known, series, horizon, country)
+
+
 def _by_id(
     series: SeriesSet, frame: pd.DataFrame, names: Sequence[str], what: str
 ) -> dict[Any, pd.DataFrame]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,15 +30,19 @@ class Panel:
         lengths: (N,), never increasing.
         period: Number of steps after which the calendar repeats; 1 if it does not.
         category: (N,) number of each series' kind, from zero.
+        longer: Number of steps of a longer season, such as a year of days; 0 if there is none.
     """
 
     values: Array
     lengths: Integers
     period: int
     category: Integers | None = None
+    longer: int = 0
 
     @classmethod
-    def of(cls, series: Sequence[Array], period: int, category: Integers | None = None) -> "Panel":
+    def of(
+        cls, series: Sequence[Array], period: int, category: Integers | None = None, longer: int = 0
+    ) -> "Panel":
         """Build a panel from series that are ordered longest first and have at least three values each."""
         check_size("period", period)
         lengths = np.array([len(row) for row in series], dtype=np.int64)
@@ -54,7 +59,7 @@ class Panel:
             )
         if category is not None and len(category) != len(series):
             raise AttangentError(f"{len(category)} categories were given for {len(series)} series")
-        return cls(values, lengths, period, category)
+        return cls(values, lengths, period, category, longer)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -64,29 +69,44 @@ class Panel:
         count = int((self.lengths - back >= SHORTEST).sum())
         values = self.values[:count, : self.values.shape[1] - back]
         category = None if self.category is None else self.category[:count]
-        return Panel(values, self.lengths[:count] - back, self.period, category)
+        return replace(self, values=values, lengths=self.lengths[:count] - back, category=category)
 
     def latest(self, most: int) -> "Panel":
         """Return the last `most` values of each series."""
-        return Panel(self.values[:, -most:], np.minimum(self.lengths, most), self.period, self.category)
+        return replace(self, values=self.values[:, -most:], lengths=np.minimum(self.lengths, most))
 
     def rows(self, start: int, stop: int) -> "Panel":
         """Return some of the series, without columns that are empty for all of them."""
         lengths = self.lengths[start:stop]
         values = self.values[start:stop, self.values.shape[1] - lengths[0] :]
         category = None if self.category is None else self.category[start:stop]
-        return Panel(values, lengths, self.period, category)
+        return replace(self, values=values, lengths=lengths, category=category)
 
     def sample(self, most: int) -> "Panel":
         """Return up to `most` series, evenly spaced over all."""
         rows = np.unique(np.linspace(0, len(self) - 1, min(most, len(self))).astype(int))
         category = None if self.category is None else self.category[rows]
-        return Panel(self.values[rows], self.lengths[rows], self.period, category)
+        return replace(self, values=self.values[rows], lengths=self.lengths[rows], category=category)
+
+    @cached_property
+    def scale(self) -> Array:
+        """(N,): what `seasonal_scale` returns, computed once."""
+        size = np.nanmean(np.abs(self.values), axis=1)
+        step = _mean_step(self.values, 1)
+        scale = _mean_step(self.values, self.period) if self.period > 1 else step
+        scale = np.where(self.lengths > self.period, scale, step)
+        floor = 1e-9 * size
+        scale = np.where(scale > floor, scale, step)
+        return np.where(scale > floor, scale, np.where(size > 0, size, 1.0))
 
     def non_negative(self, values: Array) -> Array:
         """Clip forecasts (N, H, ...) at zero for series that never were below it."""
-        low = np.nanmin(self.values, axis=1) >= 0
-        return np.where(low.reshape(-1, *[1] * (values.ndim - 1)), np.maximum(values, 0.0), values)
+        return non_negative(np.nanmin(self.values, axis=1) >= 0, values)
+
+
+def non_negative(low: NDArray[np.bool_], values: Array) -> Array:
+    """Clip values (N, H, ...) at zero for series whose `low` is True: those that never were below it."""
+    return np.where(low.reshape(-1, *[1] * (values.ndim - 1)), np.maximum(values, 0.0), values)
 
 
 def seasonal_scale(panel: Panel) -> Array:
@@ -94,13 +114,7 @@ def seasonal_scale(panel: Panel) -> Array:
 
     Never zero: a series that repeats exactly gets its mean absolute value, a series of zeros 1.
     """
-    size = np.nanmean(np.abs(panel.values), axis=1)
-    step = _mean_step(panel.values, 1)
-    scale = _mean_step(panel.values, panel.period) if panel.period > 1 else step
-    scale = np.where(panel.lengths > panel.period, scale, step)
-    floor = 1e-9 * size
-    scale = np.where(scale > floor, scale, step)
-    return np.where(scale > floor, scale, np.where(size > 0, size, 1.0))
+    return panel.scale
 
 
 def _mean_step(values: Array, lag: int) -> Array:

@@ -76,6 +76,10 @@ class SeriesSet:
         times = {last: self.step.apart(last, steps) for last in dict.fromkeys(self.last)}
         return [times[last] for last in self.last]
 
+    def never_negative(self) -> Mask:
+        """(N,): whether all values of a series are zero or more."""
+        return np.array([values.min() >= 0 for values in self.series])
+
     def shortened(self, back: int) -> "SeriesSet":
         """Drop the last `back` values, and series that would retain fewer than three."""
         retained = [k for k, values in enumerate(self.series) if len(values) - back >= SHORTEST]

@@ -20,7 +20,7 @@ PENALTIES = (1e-3, 1e-2, 0.03, 0.1, 0.3)
 USUAL_PENALTY = 0.03
 """Penalty if there are too few windows to choose it."""
 FEWEST_WINDOWS = 60
-MOST_WINDOWS = 200_000
+MOST_WINDOWS = 30_000
 """More windows than this are thinned evenly."""
 PIECE_VALUES = 4_000_000
 """Number of values that windows are laid out in at a time."""

@@ -24,7 +24,7 @@ LONGEST = 400
 PIECE = 256
 """Number of series per pass: their states fit into the processor's cache."""
 MANY = 512
-SAMPLE = 128
+SAMPLE = 64
 MASS = 0.95
 """Panels of MANY series run only the settings that have 95 % of the weight on a SAMPLE of them."""
 TEMPER = 0.5
@@ -165,7 +165,30 @@ def smooth(panel: Panel, horizon: int, grid: Grid, ahead: Sequence[int] = (1,)) 
     )
 
 
-def _pass(panel: Panel, horizon: int, grid: Grid, ahead: Sequence[int]) -> Smoothed:
+def fitted_values(panel: Panel) -> Array:
+    """(N, T): one-step forecasts of "smoothing" over the past, NaN before the start of a series."""
+    grid = settings(panel.period, persistent_trends=True)
+    ahead = steps_ahead(panel.period, panel.period)
+    if len(panel) >= MANY:
+        grid = _promising(panel, 1, grid, ahead)
+    weights, _ = _weights(panel, smooth(panel, 1, grid, ahead), grid, ahead)
+    fitted = np.empty(panel.values.shape)
+    for start in range(0, len(panel), PIECE):
+        piece = panel.rows(start, start + PIECE)
+        target = fitted[start : start + PIECE]
+        target[:] = np.nan
+        _pass(piece, 1, grid, (1,), (weights[start : start + PIECE], target[:, -piece.values.shape[1] :]))
+    return fitted
+
+
+def _pass(
+    panel: Panel,
+    horizon: int,
+    grid: Grid,
+    ahead: Sequence[int],
+    recorded: tuple[Array, Array] | None = None,
+) -> Smoothed:
+    """Run over time; `recorded` holds weights (N, G) and an array (N, T) for mean one-step forecasts."""
     values = panel.values
     m = panel.period
     times = values.shape[1]
@@ -190,6 +213,8 @@ def _pass(panel: Panel, horizon: int, grid: Grid, ahead: Sequence[int]) -> Smoot
                 squares[h][:k] += np.square(far)
         carried = level[:n] + grid.phi * trend[:n]
         error = target[:n] - carried - slot[:n]
+        if recorded is not None:
+            recorded[1][:n, t] = values[:n, t] - (recorded[0][:n] * error).sum(axis=1)
         squares[1][:n] += np.square(error)
         level[:n] = carried + grid.alpha * error
         trend[:n] = grid.phi * trend[:n] + grid.beta * error

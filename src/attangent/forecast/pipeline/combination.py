@@ -48,6 +48,7 @@ class PanelRequest:
         probabilities: Probabilities of the quantiles to return.
         model: Family, "combination", or "auto".
         measure: Whether to measure the expected error of every series on held-out values.
+        longer: Number of steps of a longer season, 0 if there is none.
     """
 
     horizon: int
@@ -55,6 +56,7 @@ class PanelRequest:
     probabilities: tuple[float, ...] = ()
     model: str = "auto"
     measure: bool = False
+    longer: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,10 @@ class PanelForecast:
         why: Reason for it.
         forecasts: (N, H).
         quantiles: (N, H, Q).
-        errors: Mean error of each model on the past, in seasonal steps.
+        errors: MASE of each model on the past.
         expected: Held-out errors per series, if the request asks for them; empty for short series.
         models: Model of each series.
+        added: (N, H, K) contribution of each covariate to the forecasts; K = 0 without any.
     """
 
     model: str
@@ -78,6 +81,7 @@ class PanelForecast:
     errors: dict[str, float]
     expected: list[dict[str, float]] = field(default_factory=list)
     models: list[str] = field(default_factory=list)
+    added: Array = field(default_factory=lambda: np.empty((0, 0, 0)))
 
 
 @dataclass(frozen=True)
@@ -206,10 +210,9 @@ def _choose(results: dict[str, Candidate], regular: NDArray[np.bool_]) -> tuple[
         beaten = results[best].error < CLEARLY * combined.error
     else:
         beaten = difference.mean() > 2 * difference.std() / np.sqrt(len(difference))
-    why = f"mean error {combined.error:.3g} against {results[best].error:.3g} of {best}, in seasonal steps"
     if beaten:
-        return best, f"{best} was better than the combination of all models on the past ({why})"
-    return "combination", f"all models were combined by their errors on the past ({why})"
+        return best, f"{best} was better than the combination of all models on the past"
+    return "combination", "all models were combined by their errors on the past"
 
 
 def combination_weights(names: Sequence[str], prior: Array, trials: Sequence[Trial], count: int) -> Array:

@@ -31,20 +31,23 @@ def forecast_with_covariates(
     helps, why = _helps(panel, past, request)
     if not helps:
         plain = forecast_panel(panel, request)
-        return replace(plain, why=f"{plain.why}; {why}")
+        none = np.zeros((*plain.forecasts.shape, past[0].shape[1]))
+        return replace(plain, why=f"{plain.why}; {why}", added=none)
     sizes = effects(panel, past)
     result = forecast_panel(without(panel, past, sizes), request)
-    added = ahead(past, future, sizes)
+    contributions = ahead(past, future, sizes)
+    added = contributions.sum(axis=2)
     return replace(
         result,
         why=f"{result.why}; {why}",
         forecasts=panel.non_negative(result.forecasts + added),
         quantiles=panel.non_negative(result.quantiles + added[:, :, None]),
+        added=contributions,
     )
 
 
 def _helps(panel: Panel, past: Sequence[Array], request: PanelRequest) -> tuple[bool, str]:
-    """Return whether covariates improved the forecast of the last values, and the errors in words."""
+    """Return whether covariates improved the forecast of the last values, and that in words."""
     back = int(min(request.horizon, np.median(panel.lengths) - FEWEST_VALUES))
     if back < 1 or len(panel.before(back)) == 0:
         return False, "the series are too short to tell whether the covariates help, so they were not used"
@@ -55,12 +58,14 @@ def _helps(panel: Panel, past: Sequence[Array], request: PanelRequest) -> tuple[
     actual = panel.values[:n, panel.values.shape[1] - back :]
     sizes = effects(earlier, known)
     trial = PanelRequest(back, request.period, model=request.model)
-    adjusted = forecast_panel(without(earlier, known, sizes), trial).forecasts + ahead(known, later, sizes)
+    adjusted = forecast_panel(without(earlier, known, sizes), trial).forecasts
+    adjusted = adjusted + ahead(known, later, sizes).sum(axis=2)
     plain = forecast_panel(earlier, trial).forecasts
     scale = seasonal_scale(earlier)[:, None]
     used, unused = (float((np.abs(f - actual) / scale).mean()) for f in (adjusted, plain))
-    text = f"the last {back} values had an error of {used:.3g} with the covariates, {unused:.3g} without"
-    return used < unused, text
+    if used < unused:
+        return True, f"the covariates lowered the error of the last {back} values, so they were used"
+    return False, f"the covariates did not lower the error of the last {back} values, so they were not used"
 
 
 def effects(panel: Panel, past: Sequence[Array]) -> Array:
@@ -101,5 +106,5 @@ def without(panel: Panel, past: Sequence[Array], sizes: Array) -> Panel:
 
 
 def ahead(past: Sequence[Array], future: Sequence[Array], sizes: Array) -> Array:
-    """(N, H): the effects b'(c_{T+h} - c_T) to add to the forecasts."""
-    return np.stack([(f - p[-1]) @ b for p, f, b in zip(past, future, sizes, strict=True)])
+    """(N, H, K): the effects b_k (c_{T+h,k} - c_{T,k}), whose sum over k is added to the forecasts."""
+    return np.stack([(f - p[-1]) * b for p, f, b in zip(past, future, sizes, strict=True)])

@@ -154,7 +154,8 @@ def _evaluate(
         used |= set(numbers)
         for group in in_groups([series.series[k] for k in numbers]):
             members = [series.series[numbers[k]] for k in group]
-            for model, score in _scores(members, back, horizon, period, models).items():
+            request = PanelRequest(horizon, period, longer=series.step.longer_period(period))
+            for model, score in _scores(members, back, request, models).items():
                 scores.setdefault(model, []).append(score)
     rows = {model: _mean(results) for model, results in scores.items()}
     table = pd.DataFrame(rows).T.sort_values("mase", kind="stable").rename_axis("model")
@@ -162,12 +163,13 @@ def _evaluate(
 
 
 def _scores(
-    series: list[Array], back: int, horizon: int, period: int, models: Sequence[str] | None
+    series: list[Array], back: int, request: PanelRequest, models: Sequence[str] | None
 ) -> dict[str, dict[str, float]]:
     """Score the models, by default all that suit the panel, on one group of series."""
-    panel = Panel.of([values[: len(values) - back] for values in series], period)
-    backtest = Backtest.of(panel, horizon, models or ())
-    actual = np.stack([values[len(values) - back :][:horizon] for values in series])
+    known = [values[: len(values) - back] for values in series]
+    panel = Panel.of(known, request.period, longer=request.longer)
+    backtest = Backtest.of(panel, request.horizon, models or ())
+    actual = np.stack([values[len(values) - back :][: request.horizon] for values in series])
     names = models or ("auto", *candidates(backtest))
     return {name: _score(backtest, actual, name) for name in names}
 

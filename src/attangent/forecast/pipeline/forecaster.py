@@ -1,30 +1,39 @@
-"""Series from a table to forecasts in a table: `SeriesForecaster` and `forecast_frame`."""
+"""Series from a table to forecasts in a table: `SeriesForecaster`."""
 
 from collections.abc import Sequence
 from importlib import import_module
-from inspect import signature
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
-from attangent._core.checks import check_between, check_choice, check_memory, check_names, check_size
+from attangent._core.checks import check_choice, check_memory, check_size
 from attangent._core.deprecation import renamed_arguments
 from attangent._core.errors import AttangentError
 from attangent.forecast.data.calendar import period_of
-from attangent.forecast.data.covariates import Covariates, read_covariates, with_holidays
+from attangent.forecast.data.covariates import Covariates, known_ahead
 from attangent.forecast.data.gaps import GAPS, Gaps
-from attangent.forecast.data.panel import SHORTEST
+from attangent.forecast.data.panel import SHORTEST, non_negative
 from attangent.forecast.data.series import SeriesColumns, SeriesSet, read_series
 from attangent.forecast.models.smoothing import settings
 from attangent.forecast.pipeline.combination import MODEL_NAMES, PanelRequest
+from attangent.forecast.pipeline.fitted import fitted_frame
 from attangent.forecast.pipeline.groups import Workers, forecast_groups, mean_errors
-from attangent.forecast.pipeline.result import NAME, SeriesForecast, quantile_columns, side_by_side
+from attangent.forecast.pipeline.hierarchy import RECONCILE, Hierarchy, Reconcile
+from attangent.forecast.pipeline.parameters import Parameters
+from attangent.forecast.pipeline.result import (
+    SeriesForecast,
+    as_contributions,
+    as_frame,
+    quantile_columns,
+    side_by_side,
+    with_errors,
+)
 from attangent.forecast.pipeline.seasons import choose_period
 from attangent.forecast.pipeline.short_series import SHORT
 
 
-class SeriesForecaster:
+class SeriesForecaster(Parameters):
     """Forecast every series of a table, with the calls of statsforecast.
 
     The models depend on the horizon, so `fit` reads and checks the series and `predict` fits.
@@ -45,6 +54,10 @@ class SeriesForecaster:
         drop_short: Skip series with fewer than three values, with a note, instead of raising.
         gaps: What a missing row means: "zero", "interpolate", "skip" (leave the series out), or "auto", which
             decides per series between zero and interpolation.
+        hierarchy: Columns that group the series, from the top ("region", "shop"). Totals of all groups are
+            forecast as well and equal the sums of their series.
+        reconcile: How: "mint" changes the forecasts of all nodes as little as their errors allow,
+            "bottom-up" sums the forecasts of the series.
         n_jobs: Number of processes.
         dask: Address of a Dask cluster to use instead; "local" starts one on this machine.
 
@@ -75,6 +88,8 @@ class SeriesForecaster:
         category: str | None = None,
         drop_short: bool = True,
         gaps: Gaps = "auto",
+        hierarchy: Sequence[str] = (),
+        reconcile: Reconcile = "mint",
         n_jobs: int = 1,
         dask: str | None = None,
     ):
@@ -83,7 +98,10 @@ class SeriesForecaster:
         if period is not None:
             check_size("period", period)
         check_choice("gaps", gaps, GAPS)
+        check_choice("reconcile", reconcile, RECONCILE)
         check_size("n_jobs", n_jobs)
+        if hierarchy and covariates:
+            raise AttangentError("covariates have no values for totals; use either a hierarchy or covariates")
         # As scikit-learn's clone expects, parameters are stored as they came.
         self.models = models
         self.period = period
@@ -96,33 +114,10 @@ class SeriesForecaster:
         self.category = category
         self.drop_short = drop_short
         self.gaps: Gaps = gaps
+        self.hierarchy = hierarchy
+        self.reconcile: Reconcile = reconcile
         self.n_jobs = n_jobs
         self.dask = dask
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters of the constructor by name, as scikit-learn's estimators do.
-
-        Args:
-            deep: Accepted for scikit-learn; there are no nested estimators.
-        """
-        return {name: getattr(self, name) for name in signature(type(self)).parameters}
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters of the constructor.
-
-        Args:
-            **params: New values by name.
-
-        Returns:
-            The forecaster.
-
-        Raises:
-            AttangentError: If a name is unknown or a value is out of range.
-        """
-        known = self.get_params()
-        check_names(params, known, "SeriesForecaster")
-        self.__init__(**(known | params))
-        return self
 
     @property
     def columns(self) -> SeriesColumns:
@@ -149,6 +144,8 @@ class SeriesForecaster:
         self.series_: SeriesSet = read_series(
             df, self.columns, drop_short=self.drop_short, gaps=self.gaps, freq=self.freq
         )
+        self.hierarchy_ = Hierarchy.read(df, self.hierarchy, self.series_) if self.hierarchy else None
+        self._nodes(self.series_)
         self.history_ = df if self.covariates else None
         self.polars_ = type(df).__module__.partition(".")[0] == "polars"
         self.period_ = self.period or period_of(self.series_.series, self.series_.step)
@@ -215,17 +212,17 @@ class SeriesForecaster:
         Raises:
             AttangentError: If the forecaster is not fitted or an argument is out of range.
         """
-        if not hasattr(self, "series_"):
-            raise AttangentError("SeriesForecaster is not fitted; call fit(df) first")
+        self._check_fitted()
         columns = quantile_columns(level, quantiles)
         check_size("h", h)
         self.period_ = self.period or choose_period(self.series_.series, self.series_.step, h)
-        check_memory("the forecasts", series=len(self.series_.ids), h=h, numbers=1 + len(columns))
+        series = self._nodes(self.series_)
+        check_memory("the forecasts", series=len(series.ids), h=h, numbers=1 + len(columns))
         tried = len(settings(self.period_, persistent_trends=True).alpha)
         check_memory("the seasons", period=self.period_, settings=tried)
-        known = self._known(self.series_, h, X_df) if self.covariates or self.holidays else None
+        known = self._known(series, h, X_df)
         model = model or _listed(self.models)[0]
-        return self._forecast(self.series_, h, columns, known, workers or self.workers, model, measure)
+        return self._forecast(series, h, columns, known, workers or self.workers, model, measure)
 
     def forecast(
         self,
@@ -259,7 +256,8 @@ class SeriesForecaster:
         """Forecast from earlier ends of the series, with nothing known after each.
 
         Args:
-            df: Frame, file, or list of files; covariates after a cutoff are read from it.
+            df: Frame, file, or list of files; covariates after a cutoff are read from it. None uses the
+                series of the last `fit`.
             h: Number of steps ahead.
             n_windows: Number of earlier ends.
             step_size: Number of steps between them, by default `h`.
@@ -273,7 +271,10 @@ class SeriesForecaster:
         Raises:
             AttangentError: If no series is long enough.
         """
-        self.fit(df)
+        if df is not None:
+            self.fit(df)
+        self._check_fitted()
+        fitted_period = self.period_
         check_size("h", h)
         check_size("n_windows", n_windows)
         step = h if step_size is None else check_size("step_size", step_size)
@@ -287,9 +288,10 @@ class SeriesForecaster:
             )
         frames = []
         for back in (h + step * k for k in reversed(range(n_windows))):
-            earlier = self.series_.shortened(back)
+            bottom = self.series_.shortened(back)
+            earlier = self._nodes(bottom)
             known = self._known(earlier, h, self.history_)
-            self.period_ = self.period or choose_period(earlier.series, earlier.step, h)
+            self.period_ = self.period or choose_period(bottom.series, bottom.step, h)
             frame = side_by_side(
                 self.models,
                 [
@@ -297,11 +299,42 @@ class SeriesForecaster:
                     for name in _listed(self.models)
                 ],
             )
-            actual = [v[len(v) - back :][:h] for v in self.series_.series if len(v) - back >= SHORTEST]
+            later = [v[len(v) - back :][:h] for v in self.series_.series if len(v) - back >= SHORTEST]
+            actual = np.stack(later)
+            if self.hierarchy_ is not None:
+                actual = np.concatenate((actual, self.hierarchy_.membership(earlier.ids) @ actual))
             frame.insert(2, "cutoff", np.repeat(pd.Index(earlier.last), h))
-            frame.insert(3, self._value_column(), np.concatenate(actual))
+            frame.insert(3, self._value_column(), actual.ravel())
             frames.append(frame)
+        self.period_ = fitted_period
         return self._as_given(pd.concat(frames, ignore_index=True))
+
+    def forecast_fitted_values(self, level: Sequence[float] = (99,)) -> pd.DataFrame:
+        """Return one-step forecasts of exponential smoothing over the past, and flag anomalies.
+
+        Settings are fitted to the complete past. Covariates and holidays are not used.
+
+        Args:
+            level: Levels of the intervals in per cent.
+
+        Returns:
+            A long frame with a row per value: the fitted value, intervals, and `anomaly`, which is True
+            outside the widest interval.
+
+        Raises:
+            AttangentError: If the forecaster is not fitted or a level is out of range.
+        """
+        self._check_fitted()
+        quantile_columns(level, None)
+        return self._as_given(fitted_frame(self._nodes(self.series_), self.period_, level))
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "series_"):
+            raise AttangentError("SeriesForecaster is not fitted; call fit(df) first")
+
+    def _nodes(self, series: SeriesSet) -> SeriesSet:
+        """Return the series and, with a hierarchy, their totals."""
+        return series if self.hierarchy_ is None else self.hierarchy_.extended(series)
 
     def _as_given(self, frame: pd.DataFrame) -> Any:
         """Return a polars frame if the series came from one."""
@@ -311,16 +344,7 @@ class SeriesForecaster:
         return "y" if self.columns.id is None else self.columns.targets[0]
 
     def _known(self, series: SeriesSet, h: int, future: Any) -> Covariates | None:
-        """Return what is known of `h` steps after the series: covariates from `future`, and holidays."""
-        known = None
-        if self.covariates:
-            if future is None:
-                raise AttangentError(
-                    f"the covariates {', '.join(self.covariates)} must be known {h} steps ahead; pass them "
-                    "as X_df"
-                )
-            known = read_covariates(series, self.history_, future, self.covariates, h)
-        return known if self.holidays is None else with_holidays(known, series, h, self.holidays)
+        return known_ahead(series, self.history_, future, self.covariates, self.holidays, h)
 
     def _forecast(
         self,
@@ -332,70 +356,31 @@ class SeriesForecaster:
         model: str,
         measure: bool = False,
     ) -> SeriesForecast:
-        request = PanelRequest(h, self.period_, tuple(columns.values()), model, measure)
+        longer = series.step.longer_period(self.period_)
+        request = PanelRequest(h, self.period_, tuple(columns.values()), model, measure, longer)
         results = forecast_groups(series, request, workers, known)
         order = np.argsort(np.concatenate([chosen for chosen, _ in results]))
         forecasts = np.concatenate([result.forecasts for _, result in results])[order]
         quantiles = np.concatenate([result.quantiles for _, result in results])[order]
+        if self.hierarchy_ is not None:
+            coherent = self.hierarchy_.reconciled(series, forecasts, self.period_, self.reconcile)
+            quantiles = non_negative(series.never_negative(), quantiles + (coherent - forecasts)[:, :, None])
+            forecasts = coherent
         models = [name for _, result in results for name in result.models]
         expected = [summary for _, result in results for summary in result.expected]
-        future = series.future(h)
-        table: dict[str, Any] = {
-            series.columns.id or "target": np.repeat(np.array(series.ids, dtype=object), h),
-            series.columns.time or "time": future[0].append(future[1:]) if len(future) > 1 else future[0],
-            NAME: forecasts.reshape(-1),
-        }
-        for k, name in enumerate(columns):
-            table[f"{NAME}{name}"] = quantiles[:, :, k].reshape(-1)
+        errors = mean_errors(results)
+        added = np.concatenate([result.added for _, result in results])[order] if known else None
         return SeriesForecast(
-            pd.DataFrame(table),
-            mean_errors(results),
-            list(dict.fromkeys(result.why for _, result in results)),
+            as_frame(series, forecasts, {name: quantiles[:, :, k] for k, name in enumerate(columns)}),
+            errors,
+            with_errors([result.why for _, result in results], errors),
             [models[k] for k in order],
             series,
             [expected[k] for k in order] if expected else [],
+            None
+            if known is None or added is None
+            else as_contributions(series, forecasts, known.names, added),
         )
-
-
-def forecast_frame(
-    frame: Any,
-    targets: Sequence[str],
-    horizon: int,
-    *,
-    model: str = "auto",
-    levels: Sequence[float] = (0.8, 0.95),
-    period: int | None = None,
-    date: str | None = None,
-) -> SeriesForecast:
-    """Forecast columns of a table with one row per time, and measure the expected errors.
-
-    Args:
-        frame: Frame with times as its index or in a column, or a CSV or Parquet file.
-        targets: Columns to forecast; an empty sequence takes all numeric ones.
-        horizon: Number of steps ahead.
-        model: "auto", or the name of a model (see `SeriesForecaster`).
-        levels: Levels of the prediction intervals, between 0 and 1.
-        period: Number of steps after which the calendar repeats; by default what the times say.
-        date: Column of times; by default the index, or a column that is found.
-
-    Returns:
-        The forecasts, with `expected` errors per target.
-
-    Raises:
-        AttangentError: If the table cannot be used or an argument is out of range.
-
-    Example:
-        >>> days = pd.date_range("2024-01-01", periods=60, freq="D")
-        >>> result = forecast_frame(pd.DataFrame({"units": np.arange(60) % 7}, index=days), ["units"], 7)
-        >>> result.plain().columns.tolist()
-        ['target', 'time', 'forecast', 'forecast-lo-80', 'forecast-hi-80', 'forecast-lo-95', 'forecast-hi-95']
-    """
-    check_size("horizon", horizon)
-    for level in levels:
-        check_between("level", level, 0.01, 0.999)
-    forecaster = SeriesForecaster(model, period, id_col=None, time_col=date, target_col=targets)
-    percent = [100 * level for level in levels]
-    return forecaster.fit(frame).outlook(horizon, percent, measure=True)
 
 
 def _listed(names: str | Sequence[str]) -> tuple[str, ...]:

@@ -25,6 +25,8 @@ from attangent.forecast.pipeline.short_series import SHORT
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+ARRAYS = ("forecasts", "quantiles", "added")
+"""Arrays of a `PanelForecast`."""
 MOST_SERIES = 2000
 """Number of series per group; fewer if they are long."""
 MOST_VALUES = 1_000_000
@@ -43,7 +45,7 @@ class SeriesGroup:
 
     def forecast(self) -> PanelForecast:
         """Forecast the group."""
-        panel = Panel.of(self.series, self.request.period, self.category)
+        panel = Panel.of(self.series, self.request.period, self.category, self.request.longer)
         if self.past is None or self.future is None:
             return forecast_panel(panel, self.request)
         return forecast_with_covariates(panel, self.past, self.future, self.request)
@@ -162,9 +164,8 @@ def _paths(groups: Sequence[SeriesGroup], folder: Path) -> list[Path]:
 def _save(path: Path, result: PanelForecast) -> None:
     about = {name: getattr(result, name) for name in ("model", "why", "errors", "expected", "models")}
     with writing(path) as temporary, temporary.open("wb") as file:
-        np.savez(
-            file, forecasts=result.forecasts, quantiles=result.quantiles, about=np.array(json.dumps(about))
-        )
+        arrays = {name: getattr(result, name) for name in ARRAYS}
+        np.savez(file, about=np.array(json.dumps(about)), **arrays)
 
 
 def _load(path: Path) -> PanelForecast | None:
@@ -173,9 +174,8 @@ def _load(path: Path) -> PanelForecast | None:
     try:
         with np.load(path, allow_pickle=False) as saved:
             about: dict[str, Any] = json.loads(str(saved["about"]))
-            if "models" not in about:
-                raise KeyError("models")  # written by an earlier version
-            return PanelForecast(forecasts=saved["forecasts"], quantiles=saved["quantiles"], **about)
+            # A file of an earlier version lacks an array and is computed again.
+            return PanelForecast(**{name: saved[name] for name in ARRAYS}, **about)
     except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
         path.unlink(missing_ok=True)
         return None

@@ -1,16 +1,11 @@
-"""Pictures of forecasts (recent past, forecast, intervals) and a report in one HTML file."""
+"""Pictures of forecasts: recent past, forecast, intervals."""
 
-import base64
-import io
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from attangent._core.errors import AttangentError
-from attangent._core.files import write_whole
 from attangent._core.plots import COLOURS, FAINT, PAST, check_picture, finished, in_style, panels
 
 if TYPE_CHECKING:
@@ -19,29 +14,12 @@ if TYPE_CHECKING:
 COLOUR = COLOURS[0]
 MOST = 12
 """Number of series that are drawn, evenly spaced over all."""
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; }
-td, th { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid #ddd; }
-td:first-child, th:first-child { text-align: left; }
-.best { font-weight: 600; }
-img { max-width: 100%; }
-"""
 
 
 def write_plot(result: "SeriesForecast", path: str | Path) -> None:
     """Write a picture of up to twelve series, as png, svg or pdf by the ending of `path`."""
     check_picture(path)
     finished(draw_forecast(result), path)
-
-
-def write_report(result: "SeriesForecast", path: str | Path) -> None:
-    """Write a self-contained page: errors of the models on the past, pictures of some series, notes."""
-    if Path(path).suffix.lower() not in (".html", ".htm"):
-        raise AttangentError(f"the report would be written to {path}, expected a name ending in .html")
-    picture = io.BytesIO()
-    draw_forecast(result).savefig(picture, format="png", dpi=110)
-    write_whole(path, _page(result, base64.b64encode(picture.getvalue()).decode()))
 
 
 @in_style
@@ -100,31 +78,3 @@ def _shaded(colour: str, share: float) -> tuple[float, ...]:
     from matplotlib.colors import to_rgb
 
     return tuple(share * channel + 1 - share for channel in to_rgb(colour))
-
-
-def _page(result: "SeriesForecast", picture: str) -> str:
-    count = len(result.series.ids)
-    best = min(result.errors, key=lambda name: result.errors[name])
-    used = set(result.models)
-    rows = "".join(
-        f"<tr{' class=best' if name == best else ''}>"
-        f"<td>{escape(name)}{', used' if name in used else ''}</td><td>{error:.4g}</td></tr>"
-        for name, error in sorted(result.errors.items(), key=lambda item: item[1])
-    )
-    notes = "".join(f"<li>{escape(note)}</li>" for note in result.notes) or "<li>none</li>"
-    counts = pd.Series(result.models).value_counts()
-    models = ", ".join(f"{escape(str(name))} for {number}" for name, number in counts.items())
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Forecast of {count} series</title>
-<style>{STYLE}</style></head><body>
-<h1>Forecast of {count} series</h1>
-<p>{len(result.frame) // count} steps of {escape(result.series.step.describe())}. Model: {models}.
-{escape(". ".join(why[:1].upper() + why[1:] for why in result.why[:3]))}.</p>
-<h2>Errors on the past</h2>
-<p>Mean absolute errors of forecasts from earlier ends, in units of each series' mean seasonal step.</p>
-<table><tr><th>model</th><th>error</th></tr>{rows}</table>
-<h2>Some of the series</h2>
-<img alt="Past, forecast and intervals of some series" src="data:image/png;base64,{picture}">
-<h2>Notes on the data</h2><ul>{notes}</ul>
-</body></html>
-"""

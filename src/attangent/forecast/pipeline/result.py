@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from attangent._core.checks import check_between
 from attangent._core.display import brief, table_html, times_of
@@ -14,6 +15,8 @@ from attangent.forecast.data.series import SeriesSet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
+
+Array = NDArray[np.float64]
 
 NAME = "attangent"
 """Column of the forecasts."""
@@ -25,12 +28,14 @@ class SeriesForecast:
 
     Attributes:
         frame: One row per series and step: id, time, `attangent`, and the requested quantiles.
-        errors: Mean error of every model on the past, in units of each series' mean seasonal step.
+        errors: MASE of every model on the past: its mean error in units of each series' mean seasonal step.
         why: Reasons for the models, without repetitions.
         models: Model of each series, in the order of the frame.
         series: The series that were forecast.
         expected: Errors of each series on held-out values: mae, rmse, mae of persistence and the coverage
             of the intervals. Empty if they were not measured, or for a series too short to hold any out.
+        contributions: With covariates, one row per series and step: the `baseline` without their changes and
+            the contribution of each; their sum is the forecast.
 
     Example:
         >>> from attangent.forecast import forecast_frame
@@ -46,6 +51,7 @@ class SeriesForecast:
     models: list[str]
     series: SeriesSet
     expected: list[dict[str, float]] = field(default_factory=list)
+    contributions: pd.DataFrame | None = None
 
     @property
     def notes(self) -> list[str]:
@@ -61,7 +67,7 @@ class SeriesForecast:
         head = frame.head(12).copy()
         head.isetitem(1, times_of(head.iloc[:, 1]))
         best = min(self.errors, key=lambda name: self.errors[name])
-        note = f"least error on the past: {best}, {self.errors[best]:.4g} seasonal steps"
+        note = f"lowest MASE on the past: {best}, {self.errors[best]:.3f}"
         rows = [
             tuple(cell if isinstance(cell, float) else str(cell) for cell in row) for row in head.to_numpy()
         ]
@@ -145,6 +151,40 @@ class SeriesForecast:
         from attangent.forecast.pipeline.plot import draw_forecast
 
         return finished(draw_forecast(self), path)
+
+
+def with_errors(reasons: Sequence[str], errors: dict[str, float]) -> list[str]:
+    """Return the reasons without repetitions, the first with the MASE of the combination and a baseline."""
+    distinct = list(dict.fromkeys(reasons))
+    baseline = min(("persistence", "seasonal"), key=lambda name: errors.get(name, np.inf))
+    values = [errors.get(name, np.nan) for name in ("combination", baseline)]
+    if "on the past" in distinct[0] and np.isfinite(values).all():
+        measured = f"MASE {values[0]:.3f} on the past, {values[1]:.3f} of {baseline}"
+        distinct[0] = f"{distinct[0]} ({measured})"
+    return distinct
+
+
+def _keys(series: SeriesSet, horizon: int) -> dict[str, Any]:
+    """Return the columns of ids and times of the steps ahead."""
+    future = series.future(horizon)
+    return {
+        series.columns.id or "target": np.repeat(np.array(series.ids, dtype=object), horizon),
+        series.columns.time or "time": future[0].append(future[1:]) if len(future) > 1 else future[0],
+    }
+
+
+def as_frame(series: SeriesSet, forecasts: Array, quantiles: dict[str, Array]) -> pd.DataFrame:
+    """Return forecasts (N, H) and quantiles by the ends of their names as a long frame."""
+    columns = {NAME: forecasts.reshape(-1)}
+    columns |= {f"{NAME}{ending}": values.reshape(-1) for ending, values in quantiles.items()}
+    return pd.DataFrame(_keys(series, forecasts.shape[1]) | columns)
+
+
+def as_contributions(series: SeriesSet, forecasts: Array, names: Sequence[str], added: Array) -> pd.DataFrame:
+    """Return the contributions (N, H, K) of covariates and the baseline, which add up to the forecasts."""
+    parts = dict(zip(names, added.reshape(-1, len(names)).T, strict=True))
+    baseline = {"baseline": (forecasts - added.sum(axis=2)).reshape(-1)}
+    return pd.DataFrame(_keys(series, forecasts.shape[1]) | baseline | parts)
 
 
 def side_by_side(models: str | Sequence[str], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

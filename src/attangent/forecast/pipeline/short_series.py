@@ -76,11 +76,14 @@ class ShortFit:
 
     @classmethod
     def of(cls, windows: Array, sources: NDArray[np.int64], length: int) -> "ShortFit":
-        """Choose the penalty, or no weights at all; each half of the series is forecast from the other.
+        """Choose the penalty, or no weights at all; windows of one time are forecast from those of others.
 
-        The weights must be clearly better than repeating the last value on the latest windows.
+        The weights must be better than repeating the last value at every time, and clearly so overall: series
+        of one time share what happened then. With a single time, each half of the series is forecast from
+        the other.
         """
-        halves = sources % 2
+        times = np.cumsum(np.diff(sources, prepend=-1) < 0)
+        folds = times if times[-1] > 0 else sources % 2
         inputs = windows[:, :length]
         steps = np.abs(np.diff(inputs, axis=1)).mean(axis=1)
         level = np.abs(inputs).mean(axis=1)
@@ -90,14 +93,14 @@ class ShortFit:
         errors: dict[float | None, Array] = {None: y}
         for penalty in PENALTIES:
             left = y.copy()
-            for half in (0, 1):
-                here = halves == half
+            for fold in np.unique(folds):
+                here = folds == fold
                 left[here] -= x[here] @ _ridge(x[~here], y[~here], penalty)
             errors[penalty] = left
         best = min(errors, key=lambda penalty: float(np.abs(errors[penalty]).mean()))
-        latest = np.cumsum(np.diff(sources, prepend=-1) < 0) == 0
-        gain = (np.abs(y) - np.abs(errors[best])).mean(axis=1)[latest]
-        if gain.mean() < 2 * gain.std() / np.sqrt(len(gain)):
+        gain = (np.abs(y) - np.abs(errors[best])).mean(axis=1)
+        worst = min(gain[folds == fold].mean() for fold in np.unique(folds))
+        if worst <= 0 or gain.mean() < 2 * gain.std() / np.sqrt(len(gain)):
             best = None
         weights = np.zeros((length, y.shape[1])) if best is None else _ridge(x, y, best)
         return cls(weights, ratio, errors[best])
