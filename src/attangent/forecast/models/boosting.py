@@ -57,7 +57,7 @@ def _boosted(windows: Windows) -> Array:
         early_stopping=False,
         random_state=0,
     )
-    with threadpool_limits(1):  # groups of series run in processes of their own
+    with threadpool_limits(1):  # one thread: groups already run in parallel
         trees.fit(x[rows], windows.y.reshape(-1)[rows])
         return trees.predict(_with_steps(windows.last)).reshape(windows.last.shape[:2])
 

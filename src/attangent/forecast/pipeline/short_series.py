@@ -76,7 +76,7 @@ class ShortFit:
 
     @classmethod
     def of(cls, windows: Array, sources: NDArray[np.int64], length: int) -> "ShortFit":
-        """Choose the penalty, or no weights at all; windows of one time are forecast from those of others.
+        """Choose the penalty, or no weights; windows that end at one time are forecast from the other windows.
 
         The weights must be better than repeating the last value at every time, and clearly so overall: series
         of one time share what happened then. With a single time, each half of the series is forecast from
