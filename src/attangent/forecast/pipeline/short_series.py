@@ -14,7 +14,7 @@ SHORT = 8
 """Series with fewer values are forecast from the longer series of their set, cut to the same length."""
 FEWEST_WINDOWS = 30
 MOST_WINDOWS = 3
-"""Number of windows per longer series, a season apart."""
+"""Number of windows per longer series, as many whole seasons apart as the horizon needs."""
 SCALE_COUNTS_FOR = 3.0
 """The usual step of the set, relative to the level, counts as much as this many steps of a series."""
 WIDER = 1.1
@@ -51,7 +51,8 @@ def cut_windows(panel: Panel, length: int, horizon: int) -> tuple[Array, NDArray
     first = -(-horizon // panel.period) * panel.period - horizon
     windows = [np.empty((0, width))]
     sources = [np.empty(0, dtype=np.int64)]
-    for back in range(first, first + MOST_WINDOWS * panel.period, panel.period):
+    apart = -(-horizon // panel.period) * panel.period
+    for back in range(first, first + MOST_WINDOWS * apart, apart):
         longer = np.flatnonzero(panel.lengths >= max(width + back, SHORT))
         if len(longer):
             stop = panel.values.shape[1] - back
@@ -76,11 +77,11 @@ class ShortFit:
 
     @classmethod
     def of(cls, windows: Array, sources: NDArray[np.int64], length: int) -> "ShortFit":
-        """Choose the penalty, or no weights; windows that end at one time are forecast from the other windows.
+        """Choose the penalty, or no weights; windows that end at one time are forecast from the others.
 
-        The weights must be better than repeating the last value at every time, and clearly so overall: series
-        of one time share what happened then. With a single time, each half of the series is forecast from
-        the other.
+        The weights must be clearly better than repeating the last value, and gain at every time at least half
+        of what they gain on average: series of one time share what happened then. With a single time, each
+        half of the series is forecast from the other.
         """
         times = np.cumsum(np.diff(sources, prepend=-1) < 0)
         folds = times if times[-1] > 0 else sources % 2
@@ -100,7 +101,7 @@ class ShortFit:
         best = min(errors, key=lambda penalty: float(np.abs(errors[penalty]).mean()))
         gain = (np.abs(y) - np.abs(errors[best])).mean(axis=1)
         worst = min(gain[folds == fold].mean() for fold in np.unique(folds))
-        if worst <= 0 or gain.mean() < 2 * gain.std() / np.sqrt(len(gain)):
+        if worst <= 0.5 * max(gain.mean(), 0.0) or gain.mean() < 2 * gain.std() / np.sqrt(len(gain)):
             best = None
         weights = np.zeros((length, y.shape[1])) if best is None else _ridge(x, y, best)
         return cls(weights, ratio, errors[best])
