@@ -286,7 +286,7 @@ def _rounded(frame: "DataFrame") -> "DataFrame":
     numbers = frame.select_dtypes("float")
     size = float(numbers.abs().max().max()) if len(numbers) else 0.0
     digits = 4 - math.floor(math.log10(size)) if size > 0 and math.isfinite(size) else 4
-    return frame.round(max(0, min(digits, 12)))
+    return frame.assign(**numbers.round(max(0, min(digits, 12))))
 
 
 def _columns_as_json(result: "SeriesForecast") -> dict[str, Any]:

@@ -17,6 +17,7 @@ from attangent._core.errors import AttangentError
 from attangent._core.files import write_whole
 from attangent.forecast.data.panel import Panel
 from attangent.forecast.pipeline.evaluation import QUANTILES, coverage, smape, weighted_quantile_loss
+from attangent.forecast.pipeline.hierarchy import TOTAL
 from attangent.forecast.pipeline.result import NAME, SeriesForecast
 
 if TYPE_CHECKING:
@@ -173,9 +174,12 @@ def _sentence(text: str) -> str:
 
 
 def _totals(result: SeriesForecast) -> dict[str, str]:
-    steps = len(result.frame) // len(result.series.ids)
-    past = sum(float(values[-steps:].sum()) for values in result.series.series)
-    ahead = float(result.frame[NAME].sum())
+    ids = result.series.ids
+    steps = len(result.frame) // len(ids)
+    # With a hierarchy, totals follow the series, and the total of all is the first of them.
+    count = ids.index(TOTAL) if TOTAL in ids else len(ids)
+    past = sum(float(values[-steps:].sum()) for values in result.series.series[:count])
+    ahead = float(result.frame[NAME].iloc[: count * steps].sum())
     change = f", {100 * (ahead / past - 1):+.1f} %" if past > 0 else ""
     return {"past": readable(past), "ahead": readable(ahead), "change": change}
 
