@@ -285,3 +285,20 @@ def test_options_that_would_do_nothing_are_refused(many, options, message):
     done = run("forecast", many, *MANY, "--horizon", 2, *options)
     assert isinstance(done.exception, AttangentError)
     assert message in str(done.exception)
+
+
+def test_contributions_and_their_baseline_add_up(many):
+    frame = pd.read_csv(many, parse_dates=["day"])
+    frame["price"] = np.tile(np.arange(40) % 3, 3).astype(float)
+    frame["sold"] += 20 * frame["price"]
+    frame.to_csv(many, index=False)
+    days = pd.date_range("2024-02-10", periods=4)
+    ahead = pd.concat([pd.DataFrame({"shop": s, "day": days, "price": [0.0, 2, 0, 1]}) for s in "abc"])
+    ahead.to_csv(many.parent / "ahead.csv", index=False)
+    out, parts = many.parent / "out.csv", many.parent / "parts.csv"
+    options = ("--covariate", "price", "--future", many.parent / "ahead.csv", "--contributions", parts)
+    done = run("forecast", many, *MANY, "--horizon", 4, "--out", out, *options)
+    assert done.exit_code == 0, done.output
+    table = pd.read_csv(parts)
+    np.testing.assert_allclose(table["baseline"] + table["price"], pd.read_csv(out)["forecast"])
+    assert table["price"].abs().max() > 10

@@ -84,6 +84,10 @@ SHOWN_BY = {
     "forecast": {
         "--target --plot": f"{CLI}/test_forecasting.py::test_forecast_writes_a_table_and_a_picture",
         "--id --date --report --out": f"{CLI}/test_forecasting.py::test_many_series_at_once",
+        "--hierarchy --reconcile --fitted": (
+            f"{CLI}/test_forecasting.py::test_totals_fitted_values_and_rounded_numbers"
+        ),
+        "--contributions": f"{CLI}/test_forecasting.py::test_contributions_and_their_baseline_add_up",
         "--json": f"{CLI}/test_common_options.py::test_json_is_one_document",
         "--jobs --dask": f"{PASSED_ON}::test_a_forecast_takes_its_workers",
     },
@@ -119,8 +123,8 @@ PAIRS = [
     ("forecast long.csv --horizon 2", "--period 5", "period 5"),
     ("forecast long.csv --horizon 2", "--model persistence", "persistence was named"),
     ("forecast long.csv --horizon 2", "--intervals .5", "forecast-lo-50"),
-    ("forecast long.csv --horizon 2 --covariate price", "--future ahead.csv", "with the covariates"),
-    ("forecast long.csv --horizon 2 --future ahead.csv", "--covariate price", "with the covariates"),
+    ("forecast long.csv --horizon 2 --covariate price", "--future ahead.csv", "the covariates"),
+    ("forecast long.csv --horizon 2 --future ahead.csv", "--covariate price", "the covariates"),
     ("forecast long.csv --horizon 2", "--holidays DE", "holidays|covariates"),
     ("forecast long.csv --horizon 2 --model ridge", "--category kind", "categor|DIFFERS"),
     ("forecast wide.csv --horizon 2", "--category kind", "--category needs a long table"),

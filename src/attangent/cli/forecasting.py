@@ -180,9 +180,7 @@ def forecast(
         typer.echo(", ".join(f"{name}: {path}" for name, path in files.items()))
 
 
-def _check_files(
-    out: Path | None, plot: Path | None, report: Path | None, *tables: Path | None
-) -> None:
+def _check_files(out: Path | None, plot: Path | None, report: Path | None, *tables: Path | None) -> None:
     """Check that all files can be written, before any work is done."""
     for path in tables:
         if path is not None:
