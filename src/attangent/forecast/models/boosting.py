@@ -54,7 +54,7 @@ def _boosted(windows: Windows) -> Array:
         max_iter=TREES,
         max_leaf_nodes=LEAVES,
         min_samples_leaf=FEWEST_PER_LEAF,
-        early_stopping=False,
+        early_stopping=False,  # pyright: ignore[reportArgumentType]  its stub knows "auto" only
         random_state=0,
     )
     with threadpool_limits(1):  # one thread: groups already run in parallel

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
@@ -47,12 +48,12 @@ class Hierarchy:
             if name not in frame.columns:
                 raise AttangentError(f"there is no column {name!r}, there are {listed(frame.columns)}")
         upper = [name for name in levels if name != id_name]
-        pairs = frame[[id_name, *upper]].drop_duplicates()
-        wrong = pairs[pairs[id_name].duplicated() | pairs.isna().any(axis=1)]
+        pairs = pd.DataFrame(frame[[id_name, *upper]]).drop_duplicates()
+        wrong = pairs.loc[pairs.duplicated(id_name) | pairs.isna().any(axis=1)]
         if len(wrong):
             raise AttangentError(
-                f"columns of a hierarchy hold one value per series, but id {wrong[id_name].iloc[0]!r} has "
-                f"several or none in {listed(upper)}; mend its rows"
+                f"columns of a hierarchy hold one value per series, but id {wrong.iloc[0, 0]!r} has "
+                f"several or none in {', '.join(upper)}; mend its rows"
             )
         rows = pairs.itertuples(index=False, name=None)
         return cls({key: tuple(map(str, groups)) for key, *groups in rows})
