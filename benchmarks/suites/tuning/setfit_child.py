@@ -33,7 +33,11 @@ def _rows(path: Path) -> list[dict[str, str]]:
 def setfit(model: str, train: list[Any], test: list[Any], seed: int, tokens: int) -> float:
     """Return SetFit's accuracy on the test rows."""
     from datasets import Dataset
-    from setfit import SetFitModel, Trainer, TrainingArguments
+    from setfit import (  # pyright: ignore[reportMissingImports]
+        SetFitModel,
+        Trainer,
+        TrainingArguments,
+    )
 
     classifier = SetFitModel.from_pretrained(model)
     classifier.model_body.max_seq_length = tokens

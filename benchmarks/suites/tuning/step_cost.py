@@ -77,7 +77,8 @@ def of_peft(folder: Path) -> Any:
         dataloader_pin_memory=False,
     )
     collate = DataCollatorWithPadding(AutoTokenizer.from_pretrained(minilm()))
-    return Trainer(get_peft_model(base, config), arguments, train_dataset=rows(), data_collator=collate)
+    data: Any = rows()
+    return Trainer(get_peft_model(base, config), arguments, train_dataset=data, data_collator=collate)
 
 
 def measure(name: str) -> dict[str, float]:
