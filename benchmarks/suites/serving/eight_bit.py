@@ -58,13 +58,16 @@ def main() -> None:
     work = real_folder(WORK / "eight-bit")
     request = CompressionRequest(PROMPTS[PROMPT]().content, keep=0, size=FORMS[0][1], method="plain")
     run = CompressionRun(model, tokenizer, request, folder=work)
-    rows = [measure(run, kind, size, real_folder(work / f"{kind}-{size}")) for kind, size in FORMS]
-    write_json(RESULTS, {"prompt": PROMPT, "prompt_tokens": len(run.ids), "rows": rows})
-    for row in rows:
+    rows = []
+    for kind, size in FORMS:
+        row = measure(run, kind, size, real_folder(work / f"{kind}-{size}"))
+        rows.append(row)
         print(
-            f"{row['type']:5} {row['size']:4} tokens {row['bytes'] / 2**20:.2f} MiB: keeps {row['kept']} of "
-            f"{row['asked']} facts in llama.cpp, {row['kept_in_transformers']} in transformers (float32)"
+            f"{kind:5} {size:4} tokens {row['bytes'] / 2**20:.2f} MiB: keeps {row['kept']} of "
+            f"{row['asked']} facts in llama.cpp, {row['kept_in_transformers']} in transformers (float32)",
+            flush=True,
         )
+    write_json(RESULTS, {"prompt": PROMPT, "prompt_tokens": len(run.ids), "rows": rows})
 
 
 if __name__ == "__main__":

@@ -134,30 +134,33 @@ def in_llama_cpp(
 def main() -> None:
     model, tokenizer = smollm2()
     asked = [(name, question) for name in NAMES for question, _ in PROMPTS[name]().questions[:2]]
+    differs = 0
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         prompts = compressed(model, tokenizer, folder)
-        answers = {"generate": generated(model, tokenizer, prompts, asked), **served(folder, asked)}
+        expected = generated(model, tokenizer, prompts, asked)
+        for (name, question), answer in zip(asked, expected, strict=True):
+            print(f"{name}: {question} {answer!r}", flush=True)
+        for way, texts in served(folder, asked).items():
+            differs += compare(way, asked, texts, expected)
         if is_there():
-            answers["llama.cpp"] = in_llama_cpp(model, tokenizer, folder, prompts, asked)
+            texts = in_llama_cpp(model, tokenizer, folder, prompts, asked)
+            differs += compare("llama.cpp", asked, texts, expected)
         if os.environ.get("ATTANGENT_VLLM_PYTHON"):
-            answers["vLLM"] = in_vllm(model, tokenizer, folder, prompts, asked)
-    sys.exit(report(asked, answers))
+            texts = in_vllm(model, tokenizer, folder, prompts, asked)
+            differs += compare("vLLM", asked, texts, expected)
+    sys.exit(int(differs > 0))
 
 
-def report(asked: Asked, answers: Mapping[str, Sequence[str]]) -> int:
-    """Print the answers of `generate` and how many of each engine are the same; 1 if some are not."""
-    expected = answers["generate"]
-    for (name, question), answer in zip(asked, expected, strict=True):
-        print(f"{name}: {question} {answer!r}")
-    differs = 0
-    for way, texts in answers.items():
-        same = [text == wanted for text, wanted in zip(texts, expected, strict=True)]
-        print(f"{way:20} {sum(same)} of {len(same)} the same")
-        for index in (index for index, equal in enumerate(same) if not equal):
-            print(f"  {asked[index][0]}: {asked[index][1]} {texts[index]!r}")
-        differs += len(same) - sum(same)
-    return int(differs > 0)
+def compare(way: str, asked: Asked, texts: Sequence[str], expected: Sequence[str]) -> int:
+    """Print how many answers are those of `generate`; return how many are not."""
+    others = [
+        (case, text) for case, text, wanted in zip(asked, texts, expected, strict=True) if text != wanted
+    ]
+    print(f"{way:20} {len(texts) - len(others)} of {len(texts)} the same as generate", flush=True)
+    for (name, question), text in others:
+        print(f"  {name}: {question} {text!r}", flush=True)
+    return len(others)
 
 
 if __name__ == "__main__":
