@@ -5,6 +5,7 @@ import struct
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from os.path import commonprefix
 
 import torch
 
@@ -69,12 +70,16 @@ class LlamaStandIn:
         self.model = model or tiny_llama()
         self.ids: list[int] = []
         self.layers = []
+        self.reused: list[int] = []
 
     def answer(self, path, body):
         if path == "/apply-template":
             return {"prompt": ChatLetters().apply_chat_template(body["messages"], add_generation_prompt=True)}
         if path == "/tokenize":
             return {"tokens": ChatLetters()(body["content"])["input_ids"]}
+        if path == "/slots/0?action=erase":
+            self.ids = []
+            return {"n_erased": 0}
         if path == "/slots/0?action=save":
             (self.folder / body["filename"]).write_bytes(slot_bytes(self.layers))
             return {"n_saved": len(self.ids)}
@@ -100,6 +105,8 @@ class LlamaStandIn:
 
     def _complete(self, ids, tokens):
         if ids[: len(self.ids)] != self.ids or not self.ids:
+            # llama.cpp would reuse what the slot holds of the same first tokens.
+            self.reused.append(len(commonprefix([list(ids), self.ids])))
             self.ids = list(ids)
             self.layers = computed_layers(self.model, ids)
             return {"content": ""}

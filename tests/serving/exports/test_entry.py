@@ -40,6 +40,16 @@ def test_an_engine_writes_what_the_attached_model_writes(folder, tmp_path):
     assert stored["prompt_tokens"] == len(f"<system>{TEXT.strip()}</>") + 1
 
 
+def test_a_second_prefix_reuses_nothing_of_the_first(folder, tmp_path):
+    """Their markers begin alike, but the slot holds the compressed keys and values of the first."""
+    stand_in = LlamaStandIn(tmp_path)
+    with serving(stand_in) as url:
+        for name in ("town", "towns"):
+            request = ExportRequest(folder, "llama.cpp", tmp_path / name, name, url, tmp_path)
+            export_prompt(tiny_llama(), ChatLetters(), request)
+    assert stand_in.reused == [0, 0]
+
+
 def test_without_a_server_only_the_folder_is_written(folder, tmp_path):
     request = ExportRequest(folder, "vllm", tmp_path / "out", "town")
     export = export_prompt(tiny_llama(), ChatLetters(), request)

@@ -87,6 +87,10 @@ class LlamaServer(EngineServer):
         body = {"prompt": list(ids), "n_predict": tokens, "temperature": 0, "id_slot": self.slot}
         return self.call("/completion", body | {"cache_prompt": True})
 
+    def erase(self) -> None:
+        """Empty the slot, so that nothing in it is reused."""
+        self.call(f"/slots/{self.slot}?action=erase", {})
+
     def save(self, file: str) -> None:
         """Save the slot to a file in the server's slot folder."""
         self.call(f"/slots/{self.slot}?action=save", {"filename": file})

@@ -126,6 +126,8 @@ def _fill(server: LlamaServer, model: Any, prefix: EnginePrefix, path: Path) -> 
             "the server's chat template or tokenizer gives other tokens than the model's; start it with the "
             "GGUF file of the same model and --jinja"
         )
+    # Markers begin alike: the server would reuse the beginning of a prefix that the slot holds.
+    server.erase()
     server.read(ids, 0)
     server.save(path.name)
     if not path.is_file():
