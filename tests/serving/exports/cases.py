@@ -5,7 +5,7 @@ import struct
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from os.path import commonprefix
+from itertools import takewhile
 
 import torch
 
@@ -106,7 +106,8 @@ class LlamaStandIn:
     def _complete(self, ids, tokens):
         if ids[: len(self.ids)] != self.ids or not self.ids:
             # llama.cpp would reuse what the slot holds of the same first tokens.
-            self.reused.append(len(commonprefix([list(ids), self.ids])))
+            same = takewhile(lambda pair: pair[0] == pair[1], zip(ids, self.ids, strict=False))
+            self.reused.append(len(list(same)))
             self.ids = list(ids)
             self.layers = computed_layers(self.model, ids)
             return {"content": ""}
