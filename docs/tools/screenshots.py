@@ -27,6 +27,8 @@ PAGES = (
     "audit",
     "audit-results",
     "papers",
+    "repairs-p1",
+    "repairs-p3",
     "reference/index",
     "reference/kernels",
     "benchmarks",
@@ -54,9 +56,9 @@ def show(driver: webdriver.Chrome, page: Path, size: tuple[int, int], dark: bool
     time.sleep(0.3)
 
 
-def too_wide(driver: webdriver.Chrome) -> int:
-    """By how many pixels the page is wider than the screen."""
-    return int(driver.execute_script("return document.documentElement.scrollWidth - window.innerWidth"))
+def too_wide(driver: webdriver.Chrome, width: int) -> int:
+    """Return by how many pixels the page is wider than the screen; a phone would zoom out to show it."""
+    return int(driver.execute_script("return document.documentElement.scrollWidth")) - width
 
 
 def picture(driver: webdriver.Chrome, size: tuple[int, int], place: Path) -> None:
@@ -91,7 +93,7 @@ def main(site: str, out: str, *pages: str) -> None:
             for device, size in WIDTHS.items():
                 for dark in (False, True):
                     show(driver, Path(site, f"{page}.html"), size, dark)
-                    over = too_wide(driver)
+                    over = too_wide(driver, size[0])
                     name = f"{page.replace('/', '-')}-{device}-{'dark' if dark else 'light'}.png"
                     picture(driver, size, Path(out, name))
                     print(name, f"is {over} pixels too wide" if over > 0 else "", flush=True)
