@@ -43,10 +43,8 @@ def asked(text, **options):
 
 def test_each_fact_is_asked_for_in_several_forms():
     questions = questions_from(TEXT, chat=True)
-    assert [q.text for q in questions if q.expected == "Sorley"] == [
-        "Who is the mayor of Quillan?",
-        "Quillan, mayor: who?",
-    ]
+    assert [q.text for q in questions if q.expected == "Sorley"] == ["Who is the mayor of Quillan?"]
+    assert len([q for q in questions if q.expected == "four"]) == 2
     assert len({q.fact for q in questions if q.expected == "four"}) == 1
     assert {question.expected for question in questions} >= {"Sorley", "Tamsin", "1786", "four"}
 

@@ -7,7 +7,7 @@ them. Those in texts/documents/building served to write the quiz. Every method g
 8 and 16 times less than the full prompt. `recall` is trained if its own quiz keeps less than 95 %;
 `claimed` is the share that its quiz reports. Seconds are processor seconds on one thread. Rows go to
 benchmarks/results/compress_documents.json; those that are there already are left out unless `--again` is
-given.
+given. An interrupted run resumes; its seconds then leave out what was stored.
 """
 
 import argparse
@@ -20,14 +20,14 @@ from typing import Any
 
 import torch
 
-from attangent._core.files import write_json
+from attangent._core.files import real_folder, write_json
 from attangent.compression import CompressionRequest
 from attangent.compression.pipeline import CompressionRun
 from attangent.compression.prompt_cache import PromptForm
 from attangent.compression.questions import Question
 from attangent.compression.quiz import facts_kept
 from benchmarks.harness import folders
-from benchmarks.suites.compression.bench_compress import smollm2
+from benchmarks.suites.compression.bench_compress import WORK, smollm2
 from benchmarks.suites.compression.rivals import Entry, Presses, matching_by_sizes
 
 TEXTS = Path(__file__).with_name("texts") / "documents"
@@ -48,7 +48,8 @@ def hand_written(name: str) -> list[Question]:
 
 def run_of(model: Any, tokenizer: Any, name: str) -> CompressionRun:
     text = next(TEXTS.rglob(f"{name}.md")).read_text().strip()
-    return CompressionRun(model, tokenizer, CompressionRequest([{"role": "system", "content": text}]))
+    request = CompressionRequest([{"role": "system", "content": text}])
+    return CompressionRun(model, tokenizer, request, folder=real_folder(WORK / f"document-{name}"))
 
 
 def trained_if_needed(run: CompressionRun, size: int) -> tuple[Any, float]:

@@ -18,7 +18,7 @@ from attangent.compression.text import SINKS, Calibration, Turn
 # Maximum number of tokens of text read at a time.
 _AT_ONCE = 192
 # Maximum number of effects in memory at a time, per query head of a KV head.
-_EFFECTS = 3 << 22
+_EFFECTS = 3 << 21
 # Answers more certain than this count as certain: their gradients say nothing about the prompt.
 _LARGEST_MARGIN = 8.0
 

@@ -27,7 +27,6 @@ from attangent.compression.text import PackedText, Turn, sharing_rows
 _WIDTH = 96
 # Number of the teacher's most likely tokens that count one by one; all others count as one.
 _LIKELIEST = 256
-_ASKED_AT_ONCE = 4
 _LARGEST_RATE = 0.006
 _LARGE_LOSS = 0.06
 _ROUNDS = 2
@@ -97,11 +96,13 @@ class Lessons:
     def __len__(self) -> int:
         return len(self.counted)
 
-    def logits(self, model: Any, rows: Sequence[int], offset: int, handler: Handler) -> list[Tensor]:
-        """Return, for each of these rows, the logits (T, vocabulary) at the positions that count."""
-        text = PackedText(*(part[list(rows)] for part in self.text))
-        logits = run_packed(model, text, offset, handler).logits
-        return [row_logits[self.counted[row]] for row, row_logits in zip(rows, logits, strict=True)]
+    def logits(self, model: Any, row: int, offset: int, handler: Handler) -> Tensor:
+        """Return the logits (T, vocabulary) at the positions of a row that count."""
+        length = int((self.text.number[row] >= 0).sum())
+        text = PackedText(*(part[row : row + 1, :length] for part in self.text))
+        # Logits of the whole vocabulary are the largest tensors here: compute only those that count.
+        counted = self.counted[row, :length].nonzero().squeeze(1).to(model.device)
+        return run_packed(model, text, offset, handler, logits_to_keep=counted).logits[0]
 
 
 def _counted(turn: Turn) -> Tensor:
@@ -249,12 +250,11 @@ def distill_states(
     teachers: dict[int, Teacher] = {}
     order = _order(len(lessons), plan)
     for step in range(first, plan.steps):
-        loss = _loss(model, cache, prefixes, lessons, order[step].tolist(), teachers)
-        rate = fitting_rate(loss.item()) if rate is None else rate
+        optimizer.zero_grad()
+        loss = _add_gradients(model, cache, prefixes, lessons, order[step].tolist(), teachers)
+        rate = fitting_rate(loss) if rate is None else rate
         for group in optimizer.param_groups:
             group["lr"] = rate * _cosine(step, plan.steps)
-        optimizer.zero_grad()
-        loss.backward()
         optimizer.step()
         progress(1)
         if (step + 1) % plan.save_every == 0 or step + 1 == plan.steps:
@@ -262,32 +262,29 @@ def distill_states(
     return {name: prefix.state() for name, prefix in prefixes.items()}  # type: ignore[operator]
 
 
-def _loss(
+def _add_gradients(
     model: Any,
     cache: PromptCache,
     prefixes: Mapping[str, Any],
     lessons: Lessons,
     rows: Sequence[int],
     teachers: dict[int, Teacher],
-) -> Tensor:
-    """Return the mean divergence over the counted positions of these rows; teachers are asked once."""
-    for block in sorted({row // _ASKED_AT_ONCE for row in rows if row not in teachers}):
-        teachers |= _ask_teacher(model, cache, lessons, block)
-    students = lessons.logits(model, rows, cache.length, with_states(prefixes))
-    sums = [
-        teachers[row].divergence(logits) * len(logits) for row, logits in zip(rows, students, strict=True)
-    ]
-    return torch.stack(sums).sum() / sum(len(logits) for logits in students)
+) -> float:
+    """Add the gradients of the mean divergence over the counted positions of these rows; return its value.
 
-
-def _ask_teacher(model: Any, cache: PromptCache, lessons: Lessons, block: int) -> dict[int, Teacher]:
-    # Blocks are fixed: the last digits of a row's logits depend on the other rows of its batch, and a
-    # resumed run must see the same teachers as one that was never interrupted.
-    first = block * _ASKED_AT_ONCE
-    rows = list(range(first, min(first + _ASKED_AT_ONCE, len(lessons))))
-    with torch.no_grad():
-        logits = lessons.logits(model, rows, cache.length, whole_prompt(cache))
-    return {row: Teacher.of(row_logits) for row, row_logits in zip(rows, logits, strict=True)}
+    Rows are read one by one, which bounds the memory; teachers are asked once.
+    """
+    total = int(lessons.counted[rows].sum())
+    mean = 0.0
+    for row in rows:
+        if row not in teachers:
+            with torch.no_grad():
+                teachers[row] = Teacher.of(lessons.logits(model, row, cache.length, whole_prompt(cache)))
+        logits = lessons.logits(model, row, cache.length, with_states(prefixes))
+        loss = teachers[row].divergence(logits) * (len(logits) / total)
+        loss.backward()
+        mean += loss.item()
+    return mean
 
 
 def _order(count: int, plan: Distillation) -> list[Tensor]:

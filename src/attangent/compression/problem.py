@@ -27,7 +27,7 @@ _ROWS = 1 << 25
 _AT_ONCE = 1 << 19
 _REFINING_STEPS = 25
 _REFINING_RATE = 0.03
-_REFINED_ON = 2048
+_REFINED_ON = 1024
 _SMALLEST_PART = 1e-4
 
 # Keys (r, d), masses (r) and values (r, dv) of virtual tokens.

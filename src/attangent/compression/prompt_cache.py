@@ -141,10 +141,28 @@ def prompt_part(
 ) -> Attended:
     """Attend to a prompt's keys alone, a few queries at a time to bound the memory."""
     q = by_kv_head(call.q, len(keys))
-    at_once = max(1, _LOGITS // (len(keys) * keys.shape[1]))
-    parts = [attended(call.scores(part, keys), values) for part in q.split(at_once, dim=1)]
-    out, lse = (torch.cat(kind, dim=1) for kind in zip(*parts, strict=True))
+    if _is_fusible(call, q, keys, values):
+        out, lse = _fused(q, keys, values, call.scale)
+    else:
+        at_once = max(1, _LOGITS // (len(keys) * keys.shape[1]))
+        parts = [attended(call.scores(part, keys), values) for part in q.split(at_once, dim=1)]
+        out, lse = (torch.cat(kind, dim=1) for kind in zip(*parts, strict=True))
     return by_sequence(out, call.q), by_sequence(lse, call.q).squeeze(-1)
+
+
+def _is_fusible(call: AttentionCall, *tensors: Tensor) -> bool:
+    """Return whether torch's fused kernel computes this attention: on the CPU, without gradients."""
+    on_cpu = all(tensor.device.type == "cpu" for tensor in tensors)
+    same = len({tensor.dtype for tensor in tensors}) == 1 and tensors[0].shape[-1] == tensors[2].shape[-1]
+    tracked = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    return on_cpu and same and call.softcap is None and not tracked
+
+
+def _fused(q: Tensor, keys: Tensor, values: Tensor, scale: float) -> Attended:
+    """Return what `attended` does, in half its time: no logit goes to memory."""
+    fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    out, lse = fused(q[None], keys[None], values[None], scale=scale)
+    return out[0], lse[0].unsqueeze(-1)
 
 
 def attended(logits: Float[Tensor, "*heads n m"], values: Float[Tensor, "*heads m dv"]) -> Attended:

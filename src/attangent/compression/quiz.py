@@ -73,6 +73,14 @@ def facts_kept(answers: "Sequence[Answer]") -> dict[int, bool]:
     return {fact: 2 * sum(replies) >= len(replies) for fact, replies in kept.items()}
 
 
+def kept_interval(kept: int, asked: int) -> str:
+    """Return Wilson's 95 % interval of the share kept, as words."""
+    from scipy.stats import binomtest
+
+    bounds = binomtest(kept, asked).proportion_ci(method="wilson")
+    return f"between {bounds.low:.0%} and {bounds.high:.0%} of all such facts"
+
+
 class Reply(NamedTuple):
     """The model's reply to a question, and whether it is right."""
 

@@ -15,7 +15,7 @@ from attangent._core.progress import Advance, no_progress
 from attangent.attention import Prefix
 from attangent.compression.capture import run
 from attangent.compression.prompt_cache import PromptCache, PromptForm
-from attangent.compression.quiz import Answer, facts_kept
+from attangent.compression.quiz import Answer, facts_kept, kept_interval
 from attangent.compression.text import Calibration
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ class Report:
         """Return the most important line: how many answers were kept."""
         if not self.own:
             return "facts kept: no question could be made that the prompt answers; see the table"
-        return f"facts kept: {self.kept} of {self.asked}, asked for by {len(self.own)} questions"
+        return f"facts kept: {self.kept} of {self.asked}, {kept_interval(self.kept, self.asked)}"
 
     @property
     def course(self) -> str:

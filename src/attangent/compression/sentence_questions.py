@@ -12,8 +12,8 @@ _LONGEST = 600
 
 # Key words in a row that stay together in a question.
 _LONGEST_RUN = 4
-_FEWEST_CHUNKS = 2
 _SHORTEST_REST = 2
+_QUANTITIES = ("How m", "In which year", "Wie viel", "In welchem Jahr")
 
 
 class AskedFact(NamedTuple):
@@ -36,19 +36,7 @@ def sentence_facts(sentence: str, german: bool = False) -> list[AskedFact]:
         # A name may be asked for by another of its words: one fact, one expected word.
         known = next((word for word in forms if word in value.split()), None)
         forms.setdefault(known or telling_word(value) or value, []).extend(questions)
-    if not forms:
-        forms = _about(sentence, german)
     return [AskedFact(word, tuple(dict.fromkeys(questions))) for word, questions in forms.items()]
-
-
-def _about(sentence: str, german: bool) -> dict[str, list[str]]:
-    """Return a question on what the sentence is about, for a sentence without a number, a name or a rule."""
-    chunks = _chunks(sentence.rstrip(".!?;:").split())
-    word = telling_word(" ".join(chunks[1:]))
-    if len(chunks) < _FEWEST_CHUNKS or not word:
-        return {}
-    about = f"Was sagt der Text über {chunks[0]}?" if german else f"What does the text say about {chunks[0]}?"
-    return {word: [about]}
 
 
 def telling_word(answer: str) -> str:
@@ -86,8 +74,8 @@ def keyword_forms(sentence: str, german: bool) -> Iterator[tuple[str, list[str]]
             ask, used = _question_word(words, start, end, german)
             chunks = _chunks([*words[:start], "", *words[used:]])
             questions = _value_first(words, start, used, ask)
-            # "What?" after key words asks for anything: small models answer with something else.
-            if ask not in ("What", "Was") and sum(len(chunk.split()) for chunk in chunks) > 1:
+            # After key words, "who?" or "when?" may ask for anything: only quantities are clear.
+            if ask.startswith(_QUANTITIES) and sum(len(chunk.split()) for chunk in chunks) > 1:
                 questions.append(f"{', '.join(chunks[:3])}: {ask[0].lower()}{ask[1:]}?")
             if value and questions:
                 yield value, questions
@@ -155,7 +143,8 @@ def _question_word(words: Sequence[str], start: int, end: int, german: bool) -> 
         return ("Was" if german else "What"), end
     if TIME.match(value):
         return ("Wann" if german else "When"), end
-    return (("Wer" if german else "Who") if end - start > 1 else ("Was" if german else "What")), end
+    is_person = end - start > 1 and plain_word(words[end - 1]).casefold() not in GENERIC
+    return (("Wer" if german else "Who") if is_person else ("Was" if german else "What")), end
 
 
 def _chunks(words: Sequence[str]) -> list[str]:

@@ -73,7 +73,10 @@ def _answer(match: Match) -> str:
     return re.split(r",| and (?!\d)| who | which | where | between | because ", match["answer"])[0]
 
 
-def _cost(match: Match) -> Form:
+def _cost(match: Match) -> Form | None:
+    # "The hall holds 120 people and costs 65 euros": the words before the verb are no subject.
+    if re.search(r"\d", match["what"]):
+        return None
     do = "do" if match["verb"] == "cost" else "does"
     return f"How much {do} {_subject(match)} cost?", _answer(match)
 
