@@ -1,11 +1,10 @@
 """Draws the pictures of README and landing page: `python docs/tools/pictures.py` writes them to docs/images.
 
-compression.svg: from benchmarks/results/compress_results.json, which `python -m
-benchmarks.suites.compression.bench_compress` writes. prediction.svg: networks are trained while it is
-drawn. verdicts.svg: from the table of docs/audit-results.md, which `attangent report` writes.
+compression.svg: the numbers of the table of docs/compress.md, from benchmarks/results. prediction.svg:
+networks are trained while it is drawn. verdicts.svg: from the table of docs/audit-results.md, which
+`attangent report` writes.
 """
 
-import json
 import re
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -14,15 +13,23 @@ import matplotlib
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from attangent import predict_training
 from attangent.kernels import SoftmaxNetwork, log_gap, unit_data
+from benchmarks.suites.compression.means import columns_of, groups
 
 FOLDER = Path(__file__).parents[1]
 STEPS = 300
 COLOURS = {16: "#c0563b", 64: "#d9a441", 4096: "#3a7ca5"}
-METHODS = {"recall": "#c0563b", "KVzip": "#3a7ca5", "Attention Matching, sizes by head": "#d9a441"}
-PROMPTS = ("observatory", "railway")
+METHODS = {
+    "recall": "#c0563b",
+    "recall, distilled": "#7a2e1d",
+    "Attention Matching": "#d9a441",
+    "KVzip": "#3a7ca5",
+    "KVgrad": "#6b6b6b",
+}
+PANELS = ("new documents", "handbooks", "needles", "handbooks, Gemma 3 270M")
 VERDICTS = {
     "holds": "#3a7d44",
     "measured": "#9bc49a",
@@ -72,40 +79,32 @@ def prediction() -> Figure:
 
 
 def compression() -> Figure:
-    """Questions answered over the memory of the prompt, summed over the prompts."""
-    rows = json.loads((FOLDER.parent / "benchmarks" / "results" / "compress_results.json").read_text())[
-        "rows"
-    ]
-    answers: dict[tuple[str, int], dict[str, dict]] = defaultdict(dict)
-    for row in rows:
-        answers[row["method"], row["times"]][row["prompt"]] = row
-    whole = answers["full prompt", 1]
-    full = sum(whole[name]["answers"] for name in PROMPTS)
-    figure, axes = blank()
-    axes.axhline(full, color="#999", lw=1.2, ls="--")
-    axes.text(1, full, "whole prompt", ha="right", va="bottom", color="#666", fontsize=9)
-    for method, colour in METHODS.items():
-        points = []
-        for times in (64, 32, 16, 8, 4):
-            found = answers.get((method, times), {})
-            if all(name in found for name in PROMPTS):
-                bytes_of = sum(found[name]["bytes"] / whole[name]["bytes"] for name in PROMPTS)
-                points.append((bytes_of / len(PROMPTS), sum(found[name]["answers"] for name in PROMPTS)))
-        label = "attangent" if method == "recall" else method
-        if points:
-            axes.plot(*zip(*points, strict=True), "o-", color=colour, lw=2, label=label)
-    axes.set(
-        xscale="log",
-        xlabel="memory of the prompt, share of its KV cache",
-        ylabel=f"questions answered, of {sum(whole[name]['questions'] for name in PROMPTS)}",
-        ylim=(0, 1.15 * full),
-        xlim=(0.013, 1.05),
-        xticks=[1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1],
-        xticklabels=["1/64", "1/32", "1/16", "1/8", "1/4", "1"],
-    )
-    axes.minorticks_off()
-    axes.legend(frameon=False, fontsize=9, loc="lower right")
+    """Answers kept against how many times smaller the prompt is: one panel per group of prompts."""
+    figure = Figure(figsize=(7.6, 5.0), layout="constrained")
+    chosen = {name: rows for name, rows in groups().items() if name in PANELS}
+    panels = figure.subplots(2, 2, sharex=True, sharey=True).flat
+    for axes, (name, rows) in zip(panels, chosen.items(), strict=True):
+        draw_group(axes, rows)
+        axes.set_title(name, fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.supxlabel("times smaller", fontsize=10)
+    figure.supylabel("answers, % of the full prompt's", fontsize=10)
+    handles = [Line2D([], [], color=colour, marker="o", lw=2) for colour in METHODS.values()]
+    labels = ["attangent", "attangent, trained", *list(METHODS)[2:]]
+    figure.legend(handles, labels, frameon=False, fontsize=9, loc="outside upper center", ncols=len(labels))
     return figure
+
+
+def draw_group(axes: Axes, rows: list[dict]) -> None:
+    """Draw all points of a group; only prompts on which a method was measured count."""
+    axes.axhline(100, color="#999", lw=1.2, ls="--")
+    for method, colour in METHODS.items():
+        sums = [(column.many, column.sum(method), column.full) for column in columns_of(rows)]
+        points = [(many, 100 * total / full) for many, total, full in sums if total is not None]
+        if points:
+            axes.plot(*zip(*points, strict=True), "o-", color=colour, lw=2)
+    axes.set(xscale="log", xticks=[4, 8, 16, 32], xticklabels=["4x", "8x", "16x", "32x"], ylim=(-4, 118))
+    axes.minorticks_off()
 
 
 def verdict_counts() -> dict[str, Counter[str]]:

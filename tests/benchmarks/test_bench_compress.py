@@ -13,10 +13,10 @@ from benchmarks.suites.compression import rivals as compress_rivals
 from benchmarks.suites.compression import table as compress_table
 from benchmarks.suites.compression.bench_compress import random_prompt, step_of
 from benchmarks.suites.compression.grid import PRESSES, QUICK, size_of, wanted
-from benchmarks.suites.compression.means import costs, put_into, tables
+from benchmarks.suites.compression.means import PAGE, groups, put_into, table
 from benchmarks.suites.compression.prompts import BUILT_ON, PROMPTS, REPORTED, Prompt, needles
 from benchmarks.suites.compression.rivals import cartridge, kvpress_python, sizes_by_head
-from benchmarks.suites.compression.table import FULL, Ratio, measure_prompt, rows_of, write
+from benchmarks.suites.compression.table import FULL, Ratio, measure_prompt, write
 from tests.compression.cases import ChatLetters, run_of, tiny_llama
 
 
@@ -117,24 +117,18 @@ def test_new_rows_replace_those_of_the_same_fit_and_tables_have_sums(tmp_path, m
     write([row("railway", 9), row("railway", 7, "TOVA"), row("railway", 1, times=16)])
     kept = write([row("railway", 10, FULL, 1), row("theatre", 6, FULL, 1)])
     assert sorted(r["answers"] for r in kept) == [1, 2, 3, 4, 6, 7, 9, 10]
-    lines = tables(kept).splitlines()
-    assert lines[0] == "**facts**"
-    assert lines[2] == "| answers | 8x (2) | 16x (1) |"
-    assert lines[4:] == [
-        "| full prompt | 16 of 20 | 10 of 10 |",
-        "| recall | **12** | **1** |",
-        "| KVzip | 6 | - |",
-        "| TOVA | 7 (1) | - |",
+    assert table({"facts": kept}).splitlines()[2:] == [
+        "| **facts** | full prompt | - | 16 of 20 | 10 of 10 | - |",
+        "| | recall | - | **12** | **1** | - |",
+        "| | KVzip | - | 6 | - | - |",
     ]
-    assert "| recall | 0.500 | 1.0 | 12.5% |" in costs(kept)
+    assert "| | KVzip | - | 4 (1) | - | - |" in table({"facts": kept[:-3] + kept[-2:]})
 
 
-def test_the_page_has_the_tables_of_the_results():
-    page, rows = (compress_table.RESULTS.parents[2] / "docs" / "compress.md").read_text(), rows_of()
-    assert tables(rows) in page
-    assert costs(rows) in page
-    assert put_into(page, rows) == page
-    assert put_into(page, rows[:20]) != page
+def test_the_page_has_the_table_of_the_results():
+    page = PAGE.read_text()
+    assert table(groups()) in page
+    assert put_into(page, table(groups())) == page
 
 
 def test_a_step_leaves_the_cache_as_it_was():

@@ -3,10 +3,11 @@
 import pytest
 import torch
 
+from attangent.adapters.call import AttentionCall
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.compression.capture import _drawn, intercepted, prefill, run, sample
-from attangent.compression.prompt_cache import whole_prompt, with_states
+from attangent.compression.prompt_cache import prompt_part, whole_prompt, with_states
 from tests.compression.cases import tiny_llama
 
 PROMPT = torch.arange(40) % 61
@@ -153,3 +154,15 @@ def test_tokens_are_drawn_as_often_as_their_chances_say():
     often = torch.bincount(found[:, 0], minlength=4) / 20_000
     torch.testing.assert_close(often, chances, atol=0.02, rtol=0)
     assert often[1] == 0
+
+
+def test_fused_attention_to_the_prompt_is_that_of_the_slow_path():
+    draw = torch.Generator().manual_seed(3)
+    keys, values = torch.randn(2, 2, 7, 8, generator=draw).unbind()
+    q = torch.randn(3, 4, 5, 8, generator=draw)
+    call = AttentionCall("", q, q, q, None, True, 0.3)
+    fused = prompt_part(call, keys, values)
+    slow = prompt_part(call._replace(q=q.clone().requires_grad_()), keys, values)
+    for one, other in zip(fused, slow, strict=True):
+        assert other.requires_grad
+        torch.testing.assert_close(one, other.detach(), atol=1e-5, rtol=1e-5)

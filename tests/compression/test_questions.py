@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent.compression.matching import DENIAL, holds_words
-from attangent.compression.parts import parts_of
-from attangent.compression.questions import is_german, questions_from, unasked_parts
+from attangent.compression.questions import is_german, parts_of, questions_from, unasked_parts
 from attangent.compression.sentence_questions import sentence_facts
 
 TEXT = (

@@ -2,7 +2,7 @@
 
 `python -m benchmarks.suites.compression.bench_compress` asks the questions of the reported prompts behind
 every method at equal bytes, as the grid in compress_grid.py says, writes
-benchmarks/results/compress_results.json and prints the tables. Names of prompts choose some of them. Rows
+benchmarks/results/compress_results.json and prints the table. Names of prompts choose some of them. Rows
 that are in the file stay as they are unless `--again` is given, so that a run may be made in parts (`--only
 "recall;KVzip" --times 8`) and goes on where it was cut off.
 """
@@ -32,7 +32,7 @@ from benchmarks.harness.benchmark import Benchmark, Contestant, Goal, Size
 from benchmarks.harness.child import Unavailable, Work
 from benchmarks.harness.folders import ENVIRONMENTS
 from benchmarks.suites.compression.grid import wanted
-from benchmarks.suites.compression.means import costs, tables
+from benchmarks.suites.compression.means import groups, table
 from benchmarks.suites.compression.prompts import PROMPTS
 from benchmarks.suites.compression.table import measure_prompt, rows_of, write
 
@@ -167,8 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         scores = partial(_general_scores, model, tokenizer)
         for row in measure_prompt(job, prompt, times, methods, known, scores):
             write([row])
-    rows = write([])
-    print(f"{tables(rows)}\n\n{costs(rows)}")
+    print(table(groups()))
 
 
 def _general_scores(model: Any, tokenizer: Any) -> Mapping[str, torch.Tensor]:

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -81,7 +82,7 @@ def tracking(draw: Random, tokens: int) -> Sample:
     value = str(draw.randrange(10_000, 100_000))
     told = [
         f"VAR {names[0]} = {value}.",
-        *(f"VAR {b} = VAR {a}." for a, b in zip(names, names[1:], strict=False)),
+        *(f"VAR {b} = VAR {a}." for a, b in pairwise(names)),
     ]
     asked = f"Find all variables that are assigned the value {value} in the text above."
     return Sample(_hidden(draw, told, tokens), ((asked, tuple(names)),), 48)

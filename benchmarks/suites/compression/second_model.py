@@ -21,7 +21,7 @@ from attangent.compression import CompressionRequest
 from attangent.compression.attribution import best_tokens, token_scores
 from attangent.compression.pipeline import CompressionRun
 from benchmarks.harness import folders
-from benchmarks.suites.compression.means import FULL
+from benchmarks.suites.compression.means import groups, table
 from benchmarks.suites.compression.prompts import PROMPTS, TASKS, Prompt
 from benchmarks.suites.compression.rivals import Entry, timed
 from benchmarks.suites.compression.table import Ratio, _measured, measure_prompt
@@ -56,25 +56,6 @@ def rows_of(job: CompressionRun, prompt: Prompt, times: Sequence[int] = TIMES) -
     return rows + [_measured(job, prompt, selected(job, size), many, ratio) for many, size in sizes.items()]
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Markdown: answers and mean ratio of each method, summed over the prompts."""
-    prompts = {row["prompt"] for row in rows}
-    full = [row for row in rows if row["method"] == FULL]
-    asked = f"{sum(row['answers'] for row in full)} of {sum(row['questions'] for row in full)}"
-    heads = " | ".join(f"{many}x ({len(prompts)}) | ratio" for many in TIMES)
-    lines = [f"| answers | {heads} |", f"|---|{'---:|' * 2 * len(TIMES)}"]
-    lines.append(f"| {FULL} | {' | '.join(f'{asked} | 0' for _ in TIMES)} |")
-    for method in (METHODS[0], SELECTION, *METHODS[1:]):
-        lines.append(f"| {method} | {' | '.join(_cell(rows, method, many) for many in TIMES)} |")
-    return "\n".join(lines)
-
-
-def _cell(rows: Sequence[dict[str, Any]], method: str, many: int) -> str:
-    own = [row for row in rows if (row["method"], row["times"]) == (method, many)]
-    mean = sum(row["ratio"] for row in own) / max(1, len(own))
-    return f"{sum(row['answers'] for row in own)} | {mean:.3f}" if own else "- | -"
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -94,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             known += rows_of(CompressionRun(model, tokenizer, CompressionRequest(prompt.content)), prompt)
             if name in TASKS["facts"]:
                 write_json(RESULTS, known)
-    print(table(known))
+    print(table(groups()))
 
 
 if __name__ == "__main__":
