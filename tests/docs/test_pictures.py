@@ -4,7 +4,9 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from docs.tools.pictures import PICTURES, VERDICTS, verdict_counts
+from docs.tools.pictures import PANELS, PICTURES, VERDICTS, verdict_counts
+
+from benchmarks.suites.compression.means import columns_of, groups
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -24,12 +26,14 @@ def test_verdicts_add_up_to_the_line_of_the_report():
     assert set(total) <= set(VERDICTS)
 
 
-def test_compression_is_drawn_from_the_rows_of_the_benchmark():
-    axes = PICTURES["compression"]().axes[0]
-    labels = [line.get_label() for line in axes.lines]
-    assert "attangent" in labels
-    ours = axes.lines[labels.index("attangent")]
-    assert len(ours.get_xdata()) > 0
+def test_compression_has_the_points_of_the_table():
+    panels = {axes.get_title(): axes for axes in PICTURES["compression"]().axes}
+    assert set(panels) == set(PANELS)
+    for name, axes in panels.items():
+        columns = columns_of(groups()[name])
+        ours = axes.lines[1]
+        expected = {c.many: 100 * c.sum("recall") / c.full for c in columns if c.sum("recall") is not None}
+        assert dict(zip(ours.get_xdata(), ours.get_ydata(), strict=True)) == expected
 
 
 def test_every_picture_is_there():

@@ -3,7 +3,7 @@
 Run `python -m benchmarks.suites.compression.ruler [TASK ...] --tokens 1000 --samples 5`.
 
 The tasks follow RULER (arXiv 2404.06654): one needle, six needles with different keys, a chain of three
-variables, and the five most common words of a list. Needles are asked for one by one; the score of a sample
+variables, and the five most common words of a list. Each needle has its own question; the score of a sample
 is the share of expected words that the answers contain. `recall` is fitted without its quiz and without
 training. Every method gets the same number of bytes. Rows go to benchmarks/results/compress_ruler.json; those
 that are there already are left out. `--only full` measures the full prompt alone.
