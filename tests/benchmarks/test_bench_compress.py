@@ -118,11 +118,12 @@ def test_new_rows_replace_those_of_the_same_fit_and_tables_have_sums(tmp_path, m
     kept = write([row("railway", 10, FULL, 1), row("theatre", 6, FULL, 1)])
     assert sorted(r["answers"] for r in kept) == [1, 2, 3, 4, 6, 7, 9, 10]
     assert table({"facts": kept}).splitlines()[2:] == [
-        "| **facts** | full prompt | - | 16 of 20 | 10 of 10 | - |",
-        "| | recall | - | **12** | **1** | - |",
-        "| | KVzip | - | 6 | - | - |",
+        "|**facts**|full prompt|-|16 of 20|10 of 10|-|",
+        "||recall|-|**12**|**1**|-|",
+        "||KVzip|-|6|-|-|",
     ]
-    assert "| | KVzip | - | 4 (1) | - | - |" in table({"facts": kept[:-3] + kept[-2:]})
+    some = [r for r in kept if (r["method"], r["prompt"]) != ("KVzip", "theatre")]
+    assert "||KVzip|-|4 (1)|-|-|" in table({"facts": some})
 
 
 def test_the_page_has_the_table_of_the_results():

@@ -53,20 +53,22 @@ def _renamed(row: dict[str, Any]) -> dict[str, Any]:
 def table(rows_by_group: dict[str, list[dict[str, Any]]]) -> str:
     """Markdown: answers by group, method and number of times smaller."""
     lines = [
-        f"| answers | | {' | '.join(f'{many}x' for many in TIMES)} |",
-        f"|---|---|{'---:|' * len(TIMES)}",
+        _line("answers", "", *(f"{many}x" for many in TIMES)),
+        _line("---", "---", *["---:"] * len(TIMES)),
     ]
     for group, rows in rows_by_group.items():
         columns = columns_of(rows)
-        first = " | ".join(
-            f"{column.full} of {column.asked}" if column.prompts else "-" for column in columns
-        )
-        lines.append(f"| **{group}** | {FULL} | {first} |")
+        full = [f"{column.full} of {column.asked}" if column.prompts else "-" for column in columns]
+        lines.append(_line(f"**{group}**", FULL, *full))
         measured = {row["method"] for row in rows}
         for method in METHODS:
             if method in measured:
-                lines.append(f"| | {method} | {' | '.join(column.cell(method) for column in columns)} |")
+                lines.append(_line("", method, *(column.cell(method) for column in columns)))
     return "\n".join(lines)
+
+
+def _line(*cells: str) -> str:
+    return f"|{'|'.join(cells)}|"
 
 
 def columns_of(rows: Rows) -> list["Column"]:
