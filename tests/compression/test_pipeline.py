@@ -40,7 +40,7 @@ def test_questions_of_the_users_count_where_their_answers_are_known(model, tmp_p
         run_of(model, Letters(), TEXT, folder=tmp_path, questions=some) for some in (asked, (), asked[:1])
     ]
     assert [len(job.quiz) for job in jobs] == [1, 0, 1]
-    assert jobs[0].quiz.questions == (Question("what?", "x", 1, "--ask"),)
+    assert jobs[0].quiz.questions == (Question("what?", "x", 0, "--ask"),)
     found = jobs[0].fit(10)
     (answer,) = jobs[0].answers(found)
     assert not answer.lost
