@@ -1,9 +1,11 @@
 """From a compressed prompt to an engine: a server that runs the same model writes transformers' tokens."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from attangent import AttangentError
 from attangent.compression import load_compressed
@@ -48,6 +50,18 @@ def test_a_second_prefix_reuses_nothing_of_the_first(folder, tmp_path):
             request = ExportRequest(folder, "llama.cpp", tmp_path / name, name, url, tmp_path)
             export_prompt(tiny_llama(), ChatLetters(), request)
     assert stand_in.reused == [0, 0]
+
+
+def test_layers_have_the_order_of_the_model(folder, tmp_path):
+    """A resumed compression saves them in the order of their names."""
+    other = shutil.copytree(folder, tmp_path / "other")
+    config = json.loads((other / "adapter_config.json").read_text())
+    config["states"] = dict(reversed(config["states"].items()))
+    (other / "adapter_config.json").write_text(json.dumps(config))
+    prefixes = [plain_prefix(tiny_llama(), ChatLetters(), place, "town") for place in (folder, other)]
+    assert len(prefixes[0].layers) > 1
+    for one, two in zip(prefixes[0].layers, prefixes[1].layers, strict=True):
+        assert torch.equal(one.keys, two.keys)
 
 
 def test_without_a_server_only_the_folder_is_written(folder, tmp_path):

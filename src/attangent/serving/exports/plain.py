@@ -5,6 +5,7 @@ from typing import Any
 
 from attangent._core.errors import AttangentError
 from attangent._core.files import read_json
+from attangent.adapters import attention_layers
 from attangent.adapters.files.format import CONFIG
 from attangent.adapters.files.read import read_adapter
 from attangent.compression.prompt import fingerprint
@@ -55,12 +56,14 @@ def plain_prefix(model: Any, tokenizer: Any, folder: Path, name: str) -> EngineP
         raise AttangentError(
             f"the prompt in {folder} was compressed with another tokenizer; pass its model with --model"
         )
-    states = read_adapter(model, folder).states
-    if len(states) != model.config.num_hidden_layers:
+    stored = read_adapter(model, folder).states
+    if len(stored) != model.config.num_hidden_layers:
         raise AttangentError(
-            f"the prompt in {folder} has states for {len(states)} of {model.config.num_hidden_layers} "
+            f"the prompt in {folder} has states for {len(stored)} of {model.config.num_hidden_layers} "
             "layers; engines need all of them"
         )
+    # A resumed compression writes them in the order of their names, in which layer 10 comes before layer 2.
+    states = {layer.name: stored[layer.name] for layer in attention_layers(model)}
     prompt = CompressedPrompt(
         states,
         notes["prompt_tokens"],
