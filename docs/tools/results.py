@@ -79,15 +79,22 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def serving() -> str:
     cells = [
         (
-            f"{row.get('engine', 'vllm')}, {row['way']}, {row['clients']} clients",
-            f"{row['requests_per_second']:.2f}",
+            f"{row['engine']}, {row['way']}, {row['clients']} clients",
+            _rate(row),
             f"{row['first_token_median']:.2f} s",
             f"{row['peak_kv_bytes'] / 2**20:.0f} MiB",
             f"{row['right']} of {row['asked']}",
         )
         for row in rows_of("engines.json")["rows"]
     ]
-    return markdown(("engine and prompt", "requests/s", "first token", "KV memory", "right answers"), cells)
+    header = ("engine and prompt", "per processor second", "first token", "KV memory", "right answers")
+    return markdown(header, cells)
+
+
+def _rate(row: dict[str, Any]) -> str:
+    if "tokens_per_processor_second" in row:
+        return f"{row['tokens_per_processor_second']:.0f} tokens"
+    return f"{row['requests_per_processor_second']:.2f} requests"
 
 
 def tuning() -> str:

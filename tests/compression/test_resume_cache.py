@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from attangent import AttangentError
+from attangent import AttangentError, PrefixState
+from attangent.attention.features import Anchors
 from attangent.compression.entry import compress
 from attangent.compression.resume_cache import ResumeCache, packed, unpacked
 from tests.compression.cases import Letters, tiny_llama
@@ -30,6 +31,21 @@ def test_another_run_starts_again_and_clears_the_old_one(tmp_path):
     assert other.load_json("quiz") is None
     assert other.folder is not None
     assert [path.name for path in other.folder.parent.iterdir()] == [other.folder.name]
+
+
+def test_states_come_back_in_the_order_of_the_layers(tmp_path):
+    names = [f"model.layers.{number}.self_attn" for number in range(12)]
+    states = {
+        name: PrefixState(
+            Anchors(torch.zeros(2, 3, 4)), torch.full((2, 3, 4), float(number)), torch.ones(2, 3)
+        )
+        for number, name in enumerate(names)
+    }
+    saved = ResumeCache(tmp_path, 1).save_states("states", states)
+    loaded = ResumeCache(tmp_path, 1).load_states("states")
+    assert loaded is not None
+    assert list(saved) == list(loaded) == names
+    assert [state.Z[0, 0, 0].item() for state in loaded.values()] == list(range(12))
 
 
 def test_broken_files_raise_an_error(tmp_path):

@@ -137,10 +137,17 @@ def packed(states: Mapping[str, PromptState]) -> dict[str, Tensor]:
     return tensors
 
 
+def _numbered(name: str) -> list[tuple[bool, int, str]]:
+    return [
+        (part.isdigit(), int(part), "") if part.isdigit() else (False, 0, part) for part in name.split(".")
+    ]
+
+
 def unpacked(tensors: Mapping[str, Tensor]) -> dict[str, PromptState]:
-    """Return the states that `packed` took apart."""
+    """Return the states that `packed` took apart, in the order of the model's layers."""
     states: dict[str, PromptState] = {}
-    for name in dict.fromkeys(key.rpartition("/")[0] for key in tensors):
+    # A file lists its tensors by name, and there layer 10 comes before layer 2.
+    for name in sorted({key.rpartition("/")[0] for key in tensors}, key=_numbered):
         keys, Z, mass = (tensors[f"{name}/{part}"] for part in _PARTS)
         sizes = tensors[f"{name}/sizes"].tolist()
         softcap = tensors[f"{name}/softcap"].item() or None
