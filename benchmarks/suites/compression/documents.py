@@ -115,7 +115,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     """Return Markdown: answers kept of those of the full prompt, by document, method and size."""
     names = list(dict.fromkeys(row["document"] for row in rows))
     lines = [f"| answers kept | {' | '.join(names)} | total |", f"|---|{'---:|' * (len(names) + 1)}"]
-    for method, many in dict.fromkeys((row["method"], row["times"]) for row in rows):
+    for many, _, method in sorted({(row["times"], row["method"] != "recall", row["method"]) for row in rows}):
         chosen = {row["document"]: row for row in rows if (row["method"], row["times"]) == (method, many)}
         counts = [str(chosen[name]["kept"]) if name in chosen else "-" for name in names]
         label = method if many == 1 else f"{method}, {many}x"
