@@ -84,6 +84,7 @@ def _signature(*inputs: Any) -> tuple[Any, ...]:
     )
 
 
+@torch.no_grad()  # a plan may call torch's attention, whose tensors gradient checkpointing would count
 def _planned(signature: tuple[Any, ...], *inputs: Any) -> CallPlan:
     q, k, v, Z, mass, features, causal, scale = inputs
     nothing = CallPlan(signature)
