@@ -79,9 +79,9 @@ def test_the_source_archive_can_be_built_from(built):
 ELF = {"x86_64": 62, "aarch64": 183}
 
 
-@pytest.mark.parametrize("machine", ELF)
+@pytest.mark.parametrize("machine", sorted(ELF.keys() - {platform.machine()}))
 def test_a_wheel_for_another_processor_holds_its_code(machine, tmp_path):
-    compiler = "cc" if machine == platform.machine() else f"{machine}-linux-gnu-gcc"
+    compiler = f"{machine}-linux-gnu-gcc"
     if not shutil.which(compiler):
         pytest.skip(f"{compiler} is not installed")
     shutil.copytree(ROOT / "src/attangent/attention/backends/cpu", tmp_path / CPU, dirs_exist_ok=True)
