@@ -80,21 +80,15 @@ def serving() -> str:
     cells = [
         (
             f"{row['engine']}, {row['way']}, {row['clients']} clients",
-            _rate(row),
+            f"{row['tokens_per_second']:.0f}",
             f"{row['first_token_median']:.2f} s",
             f"{row['peak_kv_bytes'] / 2**20:.0f} MiB",
             f"{row['right']} of {row['asked']}",
         )
         for row in rows_of("engines.json")["rows"]
     ]
-    header = ("engine and prompt", "per processor second", "first token", "KV memory", "right answers")
+    header = ("engine and prompt", "tokens/s", "first token", "KV memory", "right answers")
     return markdown(header, cells)
-
-
-def _rate(row: dict[str, Any]) -> str:
-    if "tokens_per_processor_second" in row:
-        return f"{row['tokens_per_processor_second']:.0f} tokens"
-    return f"{row['requests_per_processor_second']:.2f} requests"
 
 
 def tuning() -> str:
