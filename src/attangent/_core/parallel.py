@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import logging
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -95,7 +96,11 @@ def _new_pool(workers: int) -> Any:
 
 
 def _end_with(parent: int) -> None:
-    """Let this process end within a second of its parent, however that ends."""
+    """Let this process end within a second of its parent, however that ends.
+
+    Ctrl-C reaches all processes of a terminal; the parent alone answers it, and ends the others.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
         while os.getppid() == parent:
