@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from attangent.attention.backends.torch.portable import merged
 from attangent.compression.attribution import (
-    Room,
     _groups,
     best_of_each_head,
     best_tokens,
@@ -14,7 +13,7 @@ from attangent.compression.attribution import (
     margins,
     token_scores,
 )
-from attangent.compression.capture import intercepted, prefill
+from attangent.compression.capture import Room, intercepted, prefill
 from attangent.compression.text import Calibration, Turn
 from tests.compression.cases import tiny_llama
 

@@ -1,10 +1,9 @@
 """Feature maps phi of NTK-Attention: phi(q).phi(k) replaces exp(q.k/sqrt d)."""
 
+from attangent.attention.features.activations import Elu, Learned, Printed
 from attangent.attention.features.base import FeatureMap
 from attangent.attention.features.calibrated import Calibrated
-from attangent.attention.features.elementwise import Elu, Printed
 from attangent.attention.features.exponential import Anchors, Exponential, PositiveRandom
-from attangent.attention.features.learned import Learned
 from attangent.attention.features.taylor import Taylor, order_for, taylor_error
 
 BY_NAME: dict[str, type[FeatureMap]] = {

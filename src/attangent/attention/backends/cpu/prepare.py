@@ -14,8 +14,8 @@ from attangent.attention.backends.cpu.library import TYPES, AttentionLibrary, Co
 from attangent.attention.backends.torch.prefix_side import TorchPrefix
 from attangent.attention.backends.torch.tokens import CpuFlash, GradientRows, KeyValues
 from attangent.attention.features import Anchors, Calibrated, Elu, Learned
+from attangent.attention.features.activations import Activation
 from attangent.attention.features.base import Affine, FeatureMap
-from attangent.attention.features.learned import Activation
 from attangent.attention.masks import Mask
 from attangent.attention.shapes import Keys, Outputs, Queries, StateMass, StateZ, Values
 

@@ -1,5 +1,6 @@
-"""Features that are trained with the state: one hidden layer on the query."""
+"""Maps of an activation: on each coordinate of the query (P1), or on a hidden layer that is trained."""
 
+import math
 from typing import Any, Literal, get_args
 
 import torch
@@ -18,9 +19,73 @@ from attangent.attention.features.base import (
     damped,
     sum_heads,
 )
-from attangent.attention.shapes import Features, HeadWeights, Inputs, Pulled
+from attangent.attention.shapes import Evaluated, Features, HeadWeights, Inputs, Pulled, StateMass
 
 Activation = Literal["elu", "gelu"]
+_LOG2_E = math.log2(math.e)
+
+
+class _Elementwise(FeatureMap):
+    """A map that acts on each coordinate of x d^(-1/4): r = d, and no weights."""
+
+    def __init__(self, dim: int):
+        super().__init__(dim, dim)
+        self._scale = dim**-0.25
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        return self.evaluate(x, None)[0]
+
+
+class Elu(_Elementwise):
+    """phi(x) = elu(z) + 1 with z = x d^(-1/4): exp(z) below 0 and 1 + z above (the code of P1's authors).
+
+    r = d. Trainable features, not an approximation of exp: phi(0).phi(0) = d.
+
+    Args:
+        dim: Size d of keys and queries.
+
+    Example:
+        >>> Elu(4)(torch.zeros(1, 4))
+        tensor([[1., 1., 1., 1.]])
+    """
+
+    name = "elu"
+
+    def evaluate(self, x: Inputs, sizes: StateMass | None) -> Evaluated:
+        below = x.clamp(max=0).mul_(self._scale * _LOG2_E).exp2_()  # exp2 costs half of exp on a CPU
+        if torch.is_grad_enabled() and x.requires_grad:
+            return torch.add(below, x.relu(), alpha=self._scale), None
+        return below.add_(x.relu(), alpha=self._scale), None
+
+    def pullback(self, x: Inputs, w: Features, grad_w: Features) -> Pulled:
+        # elu' is min(elu + 1, 1): the features give the slope without another exponential
+        return w.clamp_(max=1).mul_(grad_w).mul_(self._scale), ()
+
+    def affine(self) -> Affine | None:
+        return Affine("elu")
+
+
+class Printed(_Elementwise):
+    """phi(x) = d^(-1/4) (x [x >= 0] + exp(x) [x < 0]) + 1, as printed in P1 Section 4.2.
+
+    r = d. Unlike `Elu` it jumps at 0, from 1 + d^(-1/4) down to 1.
+
+    Args:
+        dim: Size d of keys and queries.
+
+    Example:
+        >>> Printed(16)(torch.tensor([[-1e-9, 0.0, 2.0] + 13 * [0.0]]))[0, :3]
+        tensor([1.5000, 1.0000, 2.0000])
+    """
+
+    name = "printed"
+
+    def evaluate(self, x: Inputs, sizes: StateMass | None) -> Evaluated:
+        return torch.where(x < 0, x.clamp(max=0).exp(), x) * self._scale + 1, None
+
+    def pullback(self, x: Inputs, w: Features, grad_w: Features) -> Pulled:
+        return torch.exp(x.clamp(max=0)).mul_(grad_w).mul_(self._scale), ()
 
 
 class Learned(FeatureMap):
@@ -102,9 +167,12 @@ class Learned(FeatureMap):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
+        return self.evaluate(x, None)[0]
+
+    def evaluate(self, x: Inputs, sizes: StateMass | None) -> Evaluated:
         y = self._hidden(x)
         hidden = F.elu(y) + 1 if self.activation == "elu" else F.gelu(y)
-        return torch.cat([torch.ones_like(hidden[..., :1]), hidden], dim=-1)
+        return torch.cat([torch.ones_like(hidden[..., :1]), hidden], dim=-1), None
 
     def pullback(self, x: Inputs, w: Features, grad_w: Features) -> Pulled:
         # the slope of elu is min(elu + 1, 1), so that only gelu needs its input again
