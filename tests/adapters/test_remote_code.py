@@ -1,13 +1,18 @@
 """Python files that come with a model never run, also if somebody answers yes on standard input."""
 
+import io
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from attangent import AttangentError, load_tuned
+from attangent.adapters.hub import load_pretrained
+from attangent.cli import main
+from attangent.stages.spectra.singular_values import load_model
 from tests.adapters.tiny import save_bert, save_llama, write_rows
 
 _CODE = """
@@ -73,43 +78,47 @@ COMMANDS = {
     "spectrum": "spectrum {0}/llama",
 }
 LOADERS = {
-    "load_tuned": "import attangent; attangent.load_tuned('{0}/adapter')",
-    "load_model": "from attangent.stages.spectra.singular_values import load_model; load_model('{0}/llama')",
-    "load_pretrained": "import transformers; from attangent.adapters.hub import load_pretrained; "
-    "load_pretrained(transformers.AutoModelForCausalLM, '{0}/llama')",
-    "tokenizer": "import transformers; from attangent.adapters.hub import load_pretrained; "
-    "load_pretrained(transformers.AutoTokenizer, '{0}/llama')",
+    "load_tuned": lambda folder: load_tuned(folder / "adapter"),
+    "load_model": lambda folder: load_model(folder / "llama"),
+    "load_pretrained": lambda folder: load_pretrained(AutoModelForCausalLM, folder / "llama"),
+    "tokenizer": lambda folder: load_pretrained(AutoTokenizer, folder / "llama"),
 }
 
 
-def _run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *words], input="y\n" * 20, capture_output=True, text=True, timeout=120
-    )
+@pytest.fixture
+def yes(monkeypatch):
+    """Answer yes to whatever is asked."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 20))
+
+
+def assert_nothing_ran(place: Path, shown: pytest.CaptureFixture[str]) -> str:
+    output, errors = shown.readouterr()
+    assert "[y/N]" not in output + errors
+    assert not (place / "ran").exists()
+    return errors
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_command_runs_the_code_of_a_model(place, command):
-    done = _run("-m", "attangent", *COMMANDS[command].format(place).split())
-    assert done.returncode == 2, done.stderr[-2000:]
-    assert "contains custom code" in done.stderr
-    assert "[y/N]" not in done.stdout + done.stderr
-    assert not (place / "ran").exists()
+def test_no_command_runs_the_code_of_a_model(place, yes, capsys, monkeypatch, command):
+    monkeypatch.setattr("sys.argv", ["attangent", *COMMANDS[command].format(place).split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "contains custom code" in assert_nothing_ran(place, capsys)
 
 
 @pytest.mark.parametrize("loader", LOADERS)
-def test_no_loader_runs_the_code_of_a_model(place, loader):
-    done = _run("-c", LOADERS[loader].format(place))
-    assert done.returncode == 1
-    assert "contains custom code" in done.stderr
-    assert "[y/N]" not in done.stdout + done.stderr
-    assert not (place / "ran").exists()
+def test_no_loader_runs_the_code_of_a_model(place, yes, capsys, loader):
+    with pytest.raises((AttangentError, ValueError), match="contains custom code"):
+        LOADERS[loader](place)
+    assert_nothing_ran(place, capsys)
 
 
-def test_the_code_would_run_if_it_were_trusted(place):
-    code = "import transformers; transformers.AutoModelForCausalLM.from_pretrained('{0}/llama')"
-    done = _run("-c", code.format(place))
-    assert "[y/N]" in done.stdout + done.stderr
+def test_the_code_would_run_if_it_were_trusted(place, yes, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path))
+    monkeypatch.setattr("sys.path", [*sys.path])
+    AutoModelForCausalLM.from_pretrained(place / "llama")
+    assert "[y/N]" in capsys.readouterr().out
     assert (place / "ran").exists()
     (place / "ran").unlink()
 

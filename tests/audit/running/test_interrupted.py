@@ -10,27 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from attangent.audit import load
+from attangent.audit import load, run
 
 IDS = ("P2/claim-3.4", "P2/definition-3.7", "P2/lemma-b.1", "P2/appendix-f-features", "P2/lemma-e.1")
 SEEDS = 4
 
 
-def start(out: Path, *more: str, claims=IDS) -> subprocess.Popen:
-    command = [
-        sys.executable,
-        "-m",
-        "attangent",
-        "audit",
-        *claims,
-        "--seeds",
-        str(SEEDS),
-        "--out",
-        str(out),
-        *more,
-    ]
+def start(out: Path, jobs: str) -> subprocess.Popen:
+    command = ["audit", *IDS, "--seeds", str(SEEDS), "--out", str(out), "--jobs", jobs]
     return subprocess.Popen(
-        command,
+        [sys.executable, "-m", "attangent", *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -57,11 +46,6 @@ def others_in_group(leader: int) -> list[int]:
     return found
 
 
-def finish(process: subprocess.Popen) -> None:
-    output, errors = process.communicate()
-    assert process.returncode == 0, output + errors
-
-
 def contents(folder: Path) -> dict:
     return {record.origin.stem: record.content() for record in load(folder).records}
 
@@ -72,58 +56,20 @@ def written(folder: Path) -> int:
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
+    """The findings of a run that nothing interrupts, in this process."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    finish(start(folder, "--jobs", "1"))
+    run(IDS, out=folder, seeds=SEEDS)
     found = contents(folder)
     assert len(found) == len(IDS) * SEEDS
     return found
 
 
-def wait_until_writing(process: subprocess.Popen, folder: Path, count: int) -> None:
-    while process.poll() is None and written(folder) < count:
+def wait_until_writing(process: subprocess.Popen, folder: Path) -> int:
+    """Wait for one more finding and return how many there are then."""
+    before = written(folder)
+    while process.poll() is None and written(folder) == before:
         time.sleep(0.002)
-
-
-def test_killed_three_times_at_random(uninterrupted, tmp_path):
-    """Each kill falls a random moment after a random number of further findings; at the end all are there.
-
-    `python -m chaos kills` kills more often, and other commands too.
-    """
-    rng = random.Random(0)
-    folder = tmp_path / "run"
-    kills = 0
-    while kills < 3:
-        process = start(folder, "--jobs", "2" if kills % 2 else "1")
-        wait_until_writing(process, folder, written(folder) + rng.randint(0, 2))
-        time.sleep(rng.random() * 0.05)
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        kills += 1
-        if written(folder) == len(IDS) * SEEDS:
-            for path in list(folder.glob("findings/P2--lemma*")):
-                path.unlink()
-    finish(start(folder, "--jobs", "1"))
-    assert contents(folder) == uninterrupted
-    assert sorted(path.name for path in folder.rglob("*.json") if path.parent.name == "findings") == sorted(
-        f"{stem}.json" for stem in uninterrupted
-    )
-    assert [path for path in folder.rglob("*") if "partial" in path.name] == []
-
-
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_control_c_stops_cleanly_and_the_next_run_goes_on(uninterrupted, tmp_path, jobs):
-    folder = tmp_path / "run"
-    process = start(folder, "--jobs", jobs)
-    wait_until_writing(process, folder, 1)
-    os.killpg(process.pid, signal.SIGINT)
-    output, errors = process.communicate()
-    assert process.returncode == 130, output + errors
-    assert "Traceback" not in errors
-    assert "run the same command again to resume" in errors
-    assert [path for path in folder.rglob("*") if "partial" in path.name] == []
-    finish(start(folder, "--jobs", "1"))
-    assert contents(folder) == uninterrupted
+    return written(folder)
 
 
 def left_after(group: int, seconds: float) -> list[int]:
@@ -134,29 +80,51 @@ def left_after(group: int, seconds: float) -> list[int]:
     return others_in_group(group)
 
 
-@pytest.mark.parametrize(("jobs", "sent"), [("1", signal.SIGHUP), ("2", signal.SIGTERM)])
-def test_asked_to_end_it_ends_with_its_workers_and_keeps_what_is_finished(
-    uninterrupted, tmp_path, jobs, sent
-):
-    folder = tmp_path / "run"
-    process = start(folder, "--jobs", jobs)
-    wait_until_writing(process, folder, 1)
-    kept = written(folder)
+def killed(folder: Path, jobs: str) -> None:
+    """Kill the parent alone, at a random moment: workers end by themselves."""
+    process = start(folder, jobs)
+    wait_until_writing(process, folder)
+    time.sleep(random.Random(0).random() * 0.05)
+    process.kill()
+    process.communicate()
+    assert left_after(process.pid, seconds=10) == []
+
+
+def stopped_by_control_c(folder: Path, jobs: str) -> None:
+    process = start(folder, jobs)
+    wait_until_writing(process, folder)
+    os.killpg(process.pid, signal.SIGINT)
+    output, errors = process.communicate()
+    assert process.returncode == 130, output + errors
+    assert "Traceback" not in errors
+    assert "run the same command again to resume" in errors
+
+
+def asked_to_end(folder: Path, jobs: str, sent: signal.Signals) -> None:
+    process = start(folder, jobs)
+    before = wait_until_writing(process, folder)
     os.kill(process.pid, sent)
     output, errors = process.communicate(timeout=15)
     assert process.returncode == 143, output + errors
     assert "Traceback" not in errors
-    assert written(folder) >= kept
+    assert written(folder) >= before
     assert left_after(process.pid, seconds=5) == []
-    finish(start(folder, "--jobs", "1"))
+
+
+@pytest.mark.parametrize(("jobs", "sent"), [("1", signal.SIGHUP), ("2", signal.SIGTERM)])
+def test_a_run_ends_cleanly_however_it_is_stopped_and_the_next_goes_on(uninterrupted, tmp_path, jobs, sent):
+    """One run is stopped in three ways and then finished: it has the findings of a run never stopped.
+
+    `python -m chaos kills` kills more often, and other commands too.
+    """
+    folder = tmp_path / "run"
+    stopped_by_control_c(folder, jobs)
+    assert [path for path in folder.rglob("*") if "partial" in path.name] == []
+    if jobs == "2":
+        killed(folder, jobs)
+    asked_to_end(folder, jobs, sent)
+    assert written(folder) < len(uninterrupted)
+    run(IDS, out=folder, seeds=SEEDS)
     assert contents(folder) == uninterrupted
-
-
-def test_workers_end_after_a_parent_that_was_killed(tmp_path):
-    process = start(tmp_path / "run", "--jobs", "2", claims=["P2/theorem-6.5"])
-    deadline = time.monotonic() + 60
-    while len(others_in_group(process.pid)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    assert left_after(process.pid, seconds=10) == []
+    assert sorted(path.stem for path in folder.glob("findings/*.json")) == sorted(uninterrupted)
+    assert [path for path in folder.rglob("*") if "partial" in path.name] == []

@@ -2,7 +2,6 @@ import math
 import os
 import pty
 import re
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -243,29 +242,19 @@ def test_workers_end_where_there_are_no_tools_for_processes(monkeypatch):
     assert [child for child in left if "LokyProcess" in " ".join(child.cmdline())] == []
 
 
-def test_a_terminal_shows_the_claim_the_count_and_the_time_left(tmp_path):
+def test_a_terminal_shows_the_claim_the_count_and_the_time_left(claims, tmp_path, monkeypatch):
     ours, theirs = pty.openpty()
-    done = subprocess.Popen(
-        [sys.executable, "-m", "attangent", "audit", "P2/claim-3.4", "--jobs", "1", "--out", str(tmp_path)],
-        stdout=subprocess.DEVNULL,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
-    )
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            read = os.read(ours, 4096)
-        except OSError:  # the other end is closed
-            break
-        if not read:
-            break
-        shown += read
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    with open(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        run(WELL, out=tmp_path)
+        os.set_blocking(ours, False)
+        shown = os.read(ours, 1 << 16)
     os.close(ours)
-    assert done.wait() == 0
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
-    assert "P2/claim-3.4 seed 0" in text
-    assert re.search(r"\d of 3", text)
+    assert "P1/lemma-1 seed 0" in text
+    assert re.search(r"\d of 4", text)
     assert re.search(r"-:--:--|\d:\d\d:\d\d", text)
 
 
