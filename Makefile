@@ -32,8 +32,9 @@ demo: $(INSTALLED)
 	$(BIN)/attangent audit --profile quick --out audit-quick
 	@echo "Open audit-quick/report.html in a browser."
 
+# Child processes read the bytecode that the first one wrote, also where the environment forbids to write it.
 test: $(INSTALLED_DEV)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff check .

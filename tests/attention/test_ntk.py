@@ -28,6 +28,7 @@ from tests.attention.cases import (
 )
 
 HOOKED = hasattr(ntk_attention, "__wrapped__")
+COMPILED = [("elu", "none"), ("elu", "bool-rows"), ("taylor-2", "none"), ("anchors", "none")]
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["", "causal"])
@@ -77,7 +78,7 @@ def test_gradients_for_every_mask(kind, causal):
 
     inputs = (q, k, v, *state.parameters())
     assert fused_for(q, k, v, resolve_mask(mask, causal, q, k)) is not None
-    assert torch.autograd.gradcheck(attend, inputs)
+    assert torch.autograd.gradcheck(attend, inputs, fast_mode=True)
     assert torch.autograd.gradgradcheck(attend, inputs, fast_mode=True)
 
 
@@ -92,7 +93,7 @@ def test_gradients_for_every_map(name):
         return ntk_attention(*inputs[:3], state, causal=True, scale=0.5)
 
     inputs = (q, k, v, *state.parameters())
-    assert torch.autograd.gradcheck(attend, inputs)
+    assert torch.autograd.gradcheck(attend, inputs, fast_mode=True)
     assert torch.autograd.gradgradcheck(attend, inputs, fast_mode=True)
 
 
@@ -189,9 +190,7 @@ class _Layer(torch.nn.Module):
         return self.out(ntk_attention(q, k, v, self.state, mask=mask, causal=mask is None))
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [("elu", "none"), ("elu", "bool-rows"), ("taylor-2", "none"), ("anchors", "none")]
-)
+@pytest.mark.parametrize(("name", "kind"), COMPILED)
 @pytest.mark.skipif(HOOKED, reason="torch.compile cannot trace the checks of shapes; see the next test")
 def test_compiled_module_is_one_graph_with_equal_gradients(name, kind):
     q, k, v = (t.requires_grad_() for t in tokens(1, 2, 2, 5, 5, 4))
@@ -207,23 +206,29 @@ def test_compiled_module_is_one_graph_with_equal_gradients(name, kind):
 
 @pytest.mark.skipif(not HOOKED, reason="the test above has run here")
 def test_compiled_modules_in_a_process_without_the_checks_of_shapes():
-    options = ["-q", "-o", "addopts=", "-p", "no:cacheprovider", "-k", "compiled_module_is_one_graph"]
-    command = [sys.executable, "-m", "pytest", *options, __file__]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
-    assert done.returncode == 0, done.stdout
-    assert "4 passed" in done.stdout
+    """One process for these and for the compiled models of `tests/adapters/test_interface.py`."""
+    code = f"""
+from tests.adapters import test_interface as models
+from tests.attention import test_ntk as layers
+assert not layers.HOOKED
+for case in {COMPILED}:
+    layers.test_compiled_module_is_one_graph_with_equal_gradients(*case)
+models.test_a_compiled_model_answers_the_same()
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_dropout_averages_out_and_repeats_with_its_generator():
-    q, k, v = tokens(1, 1, 1, 3, 4, 3)
+    many = [x.expand(2000, -1, -1, -1) for x in tokens(1, 1, 1, 3, 4, 3)]
     state = make_state("elu", 3, 1)
-    rng = torch.Generator().manual_seed(0)
-    draws = torch.stack([ntk_attention(q, k, v, state, dropout=0.3, generator=rng) for _ in range(2000)])
+    draws = ntk_attention(*many, state, dropout=0.3, generator=torch.Generator().manual_seed(0))
     standard_error = draws.std(dim=0) / math.sqrt(len(draws))
-    wanted = ntk_attention(q, k, v, state)
+    wanted = ntk_attention(*[x[:1] for x in many], state)[0]
     assert ((draws.mean(dim=0) - wanted) / standard_error).abs().max() < 4.5
-    again = ntk_attention(q, k, v, state, dropout=0.3, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(again, draws[0])
+    again = ntk_attention(*many, state, dropout=0.3, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(again, draws)
 
 
 def test_taylor_state_follows_exact_prefix_attention():

@@ -1,7 +1,6 @@
 """Checks that the tests of the engine run: small, and each with one way to behave."""
 
 import os
-from pathlib import Path
 
 import torch
 
@@ -29,15 +28,6 @@ def crashing(settings: Settings, seed: int) -> Finding:
 
 def dying(settings: Settings, seed: int) -> Finding:
     os._exit(7)
-
-
-def dying_once(settings: Settings, seed: int) -> Finding:
-    """Dies the first time: leaves a mark in the folder `marks`, by which it knows better the next time."""
-    mark = Path(settings.marks) / "here"
-    if not mark.exists():
-        mark.touch()
-        os._exit(7)
-    return steady(settings, seed)
 
 
 def forgetful(settings: Settings, seed: int) -> Finding:

@@ -5,7 +5,6 @@ import re
 import sys
 from dataclasses import replace
 
-import psutil
 import pytest
 import torch
 
@@ -15,7 +14,7 @@ from attangent.audit.results import SeedValues
 from attangent.audit.running.runner import ABSENT, CheckTask, data_digests, execute, progress_bar
 from attangent.audit.storing import Store
 from attangent.data.places import data_file
-from tests.audit.fakes import SETTINGS, crashing, dying, dying_once, forgetful, make_claim, steady
+from tests.audit.fakes import SETTINGS, crashing, forgetful, make_claim, steady
 
 WELL = ["P1/lemma-1", "P1/lemma-2"]
 
@@ -218,28 +217,16 @@ def test_a_crash_becomes_a_traceback():
     assert "expected a Finding" in by_name["forgetful 0"].traceback
 
 
-def test_a_worker_that_dies_takes_nobody_along_and_is_replaced(tmp_path):
-    """`steady` runs beside `dying`, and `dying once` comes after them."""
-    given = [
-        CheckTask("steady", steady, SETTINGS, 0),
-        CheckTask("dying", dying, SETTINGS, 0),
-        CheckTask("dying once", dying_once, SETTINGS | {"marks": str(tmp_path)}, 0),
-    ]
-    outcomes = list(execute(given, jobs=2))
-    assert sorted(outcome.name for outcome in outcomes) == ["dying", "dying once", "steady"]
-    by_name = {outcome.name: outcome for outcome in outcomes}
-    assert "died 3 times" in by_name["dying"].traceback
-    assert all(by_name[name].finding is not None for name in ("steady", "dying once"))
-    assert len(list(tmp_path.iterdir())) == 1
+def test_a_check_whose_worker_died_is_a_failure_that_says_so(monkeypatch):
+    """`tests/_core/test_parallel.py` kills the workers themselves."""
 
+    def always_dying(work, tasks, jobs, died):
+        yield from enumerate(map(died, tasks))
 
-def test_workers_end_where_there_are_no_tools_for_processes(monkeypatch):
-    """Small containers have no pgrep; a worker that stays would keep the command from ending."""
-    before = set(psutil.Process().children())
-    monkeypatch.setenv("PATH", "")
-    assert len(list(execute(tasks(steady), jobs=2))) == 2
-    left = set(psutil.Process().children()) - before
-    assert [child for child in left if "LokyProcess" in " ".join(child.cmdline())] == []
+    monkeypatch.setattr("attangent.audit.running.runner.in_processes", always_dying)
+    outcomes = list(execute(tasks(steady), jobs=2))
+    assert [outcome.finding for outcome in outcomes] == [None, None]
+    assert all("died 3 times" in outcome.traceback for outcome in outcomes)
 
 
 def test_a_terminal_shows_the_claim_the_count_and_the_time_left(claims, tmp_path, monkeypatch):
@@ -248,7 +235,7 @@ def test_a_terminal_shows_the_claim_the_count_and_the_time_left(claims, tmp_path
     monkeypatch.setenv("COLUMNS", "100")
     with open(theirs, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
-        run(WELL, out=tmp_path)
+        run(WELL, out=tmp_path, quiet=False)
         os.set_blocking(ours, False)
         shown = os.read(ours, 1 << 16)
     os.close(ours)

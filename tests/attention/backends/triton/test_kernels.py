@@ -1,7 +1,7 @@
 """Compiled for GPUs that are not here: no register spills, and every matrix product on tensor cores.
 
-`make gpu-check` compiles every kernel for every target; here the forward kernel meets all of them, and each
-other kernel one or two.
+`make gpu-check` compiles every kernel for every target; here every kernel meets one of them, the
+forward kernel two, and every target is met.
 """
 
 import json
@@ -14,10 +14,10 @@ import pytest
 pytest.importorskip("triton", reason="pip install 'attangent[gpu]'")
 
 TARGETS = {
-    ("forward_kernel", "tokens"): ("sm_80", "sm_90", "sm_100", "gfx942"),
+    ("forward_kernel", "tokens"): ("sm_80", "gfx942"),
     ("decode_kernel", "tokens"): ("sm_80",),
-    ("query_gradient_kernel", "tokens"): ("sm_90", "gfx942"),
-    ("key_gradient_kernel", "none"): ("sm_100", "gfx942"),
+    ("query_gradient_kernel", "tokens"): ("sm_90",),
+    ("key_gradient_kernel", "none"): ("sm_100",),
     ("token_prefix_gradient_kernel", "tokens"): ("sm_80",),
     ("feature_prefix_gradient_kernel", "learned-elu"): ("sm_100",),
 }
@@ -39,6 +39,6 @@ def test_no_kernel_spills_and_all_products_use_tensor_cores(tmp_path):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     binaries = json.loads(done.stdout.splitlines()[-1])
-    assert len(binaries) == 11
+    assert len(binaries) == 7
     assert [binary for binary in binaries if binary[2] > 0] == []
     assert [binary for binary in binaries if binary[3] < binary[4]] == []
