@@ -47,9 +47,10 @@ def test_results_come_with_the_numbers_of_their_tasks(start):
     assert sorted(found) == [(0, 6), (1, 10)]
 
 
-def test_what_the_work_raises_comes_back(start):
-    with pytest.raises(TypeError):
-        list(on_cluster(twice, [None], start(1).scheduler_address, died=twice))
+@pytest.mark.parametrize(("work", "error"), [(twice, TypeError), (os.listdir, NotADirectoryError)])
+def test_what_the_work_raises_comes_back(start, work, error):
+    with pytest.raises(error):
+        list(on_cluster(work, [None if work is twice else __file__], start(1).scheduler_address, died=twice))
 
 
 def test_a_scheduler_that_goes_away(start, monkeypatch):
@@ -61,6 +62,35 @@ def test_a_scheduler_that_goes_away(start, monkeypatch):
     with pytest.raises(AttangentError, match="run the same command to resume, with or without --dask"):
         list(found)
     assert not logging.getLogger("distributed.client").isEnabledFor(logging.ERROR)  # no tracebacks of theirs
+
+
+@pytest.fixture
+def lossy(start, monkeypatch):
+    """Start workers of which the first dies when a result is fetched from it."""
+    monkeypatch.setattr(parallel, "PATIENCE_SECONDS", 1.0)
+
+    def start_lossy(workers):
+        made = start(workers)
+        worker = made.workers[0]
+
+        async def die(**_):
+            worker.loop.add_callback(worker.close)
+            raise OSError("the worker is gone")
+
+        worker.handlers["get_data"] = die
+        return made.scheduler_address
+
+    return start_lossy
+
+
+def test_a_result_that_died_with_its_worker_is_computed_again(lossy):
+    found = on_cluster(twice, list(range(8)), lossy(2), died=twice)
+    assert sorted(found) == [(number, 2 * number) for number in range(8)]
+
+
+def test_results_that_died_with_the_last_worker_end_the_run(lossy):
+    with pytest.raises(AttangentError, match=r"no workers for 1 s; .* resume"):
+        list(on_cluster(twice, [3, 5, 7], lossy(1), died=twice))
 
 
 def kill(number):

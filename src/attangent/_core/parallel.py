@@ -131,30 +131,40 @@ def on_cluster(
         waiting = {client.submit(work, task, pure=False): number for number, task in enumerate(tasks)}
         alive = time.monotonic()
         while waiting:
-            done = [future for future in waiting if future.done()]
-            for future in done:
-                number = waiting.pop(future)
-                yield number, _result(future, tasks[number], address, died)
-            if done or _workers(client):
+            remaining = len(waiting)
+            for future in list(waiting):
+                # A dead worker takes its results with it. Dask runs the task again, so it stays in `waiting`.
+                with contextlib.suppress(_ResultLost):
+                    if future.done():
+                        result = _result(future, tasks[waiting[future]], address, died)
+                        yield waiting.pop(future), result
+            if len(waiting) < remaining or _workers(client):
                 alive = time.monotonic()
-            if time.monotonic() - alive > PATIENCE_SECONDS:
+            elif time.monotonic() - alive > PATIENCE_SECONDS:
                 raise AttangentError(
                     f"the Dask cluster at {address!r} has had no workers for {PATIENCE_SECONDS:.0f} s; "
                     f"{_RESUME}"
                 )
-            time.sleep(0.0 if done else POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
+
+
+class _ResultLost(Exception):
+    """A finished result did not arrive: its worker died."""
 
 
 def _result(future: Any, task: _Task, address: str, died: Callable[[_Task], _Result]) -> _Result:
-    from distributed import KilledWorker
+    from distributed import CancelledError, KilledWorker
 
-    if future.status in ("cancelled", "lost"):
-        raise AttangentError(f"the Dask scheduler at {address!r} went away; {_RESUME}")
+    if future.status == "error":
+        error = future.exception()
+        if isinstance(error, KilledWorker):
+            return died(task)
+        raise error
     try:
-        return future.result()
-    except KilledWorker:
-        return died(task)
-    except OSError as error:
+        return future.result(timeout=PATIENCE_SECONDS)  # without a limit it waits for a worker for ever
+    except TimeoutError:
+        raise _ResultLost from None
+    except (OSError, CancelledError) as error:
         raise AttangentError(f"the Dask scheduler at {address!r} went away ({error}); {_RESUME}") from None
 
 
@@ -169,8 +179,8 @@ def _require_workers(client: Any, address: str) -> None:
 def _workers(client: Any) -> int:
     """Return the number of workers; 0 if the scheduler does not answer."""
     try:
-        return len(client.scheduler_info(n_workers=-1)["workers"])
-    except (OSError, ValueError):
+        return len(client.sync(client.scheduler.ncores, workers=None, callback_timeout=CONNECT_SECONDS))
+    except (OSError, AttributeError):  # a client that lost its scheduler has no `scheduler`
         return 0
 
 
