@@ -1,6 +1,9 @@
 """The commands stages, spectrum and doctor."""
 
 import json
+import re
+import tomllib
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -101,3 +104,14 @@ def test_data_that_is_not_there(monkeypatch, tmp_path):
 def test_packages_are_traced_to_their_extras():
     assert doctor.extra_with("peft") == doctor.extra_with("huggingface_hub") == "adapters"
     assert doctor.extra_with("nonesuch") is None
+
+
+def test_doctor_knows_every_extra_that_a_user_installs():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    extras = {
+        name: {re.match(r"[\w-]+", line)[0] for line in lines}
+        - {"attangent", "regex"}  # transformers needs regex
+        for name, lines in project["optional-dependencies"].items()
+        if name not in ("dev", "docs", "gpu")
+    }
+    assert {name: set(packages) for name, (packages, _) in doctor.EXTRAS.items()} == extras

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from attangent import AttangentError
 from attangent.cli import common_options
 from attangent.cli.commands import app
+from attangent.tuning import TuningRequest
 from tests.adapters.tiny import save_bert, save_llama, write_images, write_rows
 from tests.cli.test_common_options import commands
 
@@ -347,11 +348,44 @@ CAUSAL = ("--model", "llama", "--train", "rows.jsonl", "--out", "run", "--task",
         ((*IMAGES, "--max-tokens", "7"), "--max-tokens has no effect on images"),
         ((*CAUSAL, "--label-column", "label"), "--label-column has no effect on causal-lm"),
         ((*CAUSAL[:6], "--method", "probe", "--epochs", "2"), "--epochs has no effect on the method probe"),
-        ((*CAUSAL[:6], "--method", "probe", "--learning-rate", "1"), "--learning-rate has no effect"),
+        ((*CAUSAL[:6], "--method", "probe", "--learning-rate", "1"), "learning_rate has no effect"),
     ],
 )
 def test_tune_refuses_what_it_would_ignore(requested, words, message):
     assert message in requested(*words)
+
+
+@pytest.mark.parametrize(
+    ("words", "settings", "message"),
+    [
+        (
+            (),
+            "[method]\nname = 'head'\nrank = 4",
+            "rank has no effect on the method head; .*: lora, ntk.lora",
+        ),
+        ((), "[method]\ntokens = 4", "tokens has no effect on the method lora; .* reads it: prefix"),
+        (("--method", "lora"), "[method.ntk]\nsize = 4", "ntk has no effect on the method lora"),
+        (
+            ("--method", "probe"),
+            "[training]\nwarmup = 0.2",
+            "training.warmup has no effect on the method probe",
+        ),
+        (("--method", "probe"), "start = 'random'", "start has no effect on the method probe"),
+        (CAUSAL[-2:], "pooling = 'mean'", "pooling has no effect on causal-lm"),
+        (CAUSAL[-2:], "start = 'random'", "start has no effect on causal-lm"),
+        (CAUSAL[-2:], "[training]\nhead_rate = 0.1", "head_rate has no effect on causal-lm"),
+        (IMAGES[2:4], "pooling = 'mean'", "pooling has no effect on image-classification"),
+        (IMAGES[2:4], "[training]\nby_length = true", "by_length has no effect on image-classification"),
+    ],
+)
+def test_tune_refuses_settings_of_its_file_that_it_would_ignore(
+    requested, tmp_path, words, settings, message
+):
+    path = tmp_path / "tune.toml"
+    path.write_text(settings)
+    call = (*CAUSAL[:6], *words)
+    assert isinstance(requested(*call), TuningRequest)
+    assert re.search(message, requested(*call, "--config", str(path)))
 
 
 class Reached(Exception):

@@ -115,6 +115,7 @@ EXTRAS = {
         ("transformers", "peft", "accelerate", "datasets"),
         "tune, compress and the claims on language models",
     ),
+    "serve": (("fastapi", "uvicorn"), "the server (serve)"),
     "cluster": (("distributed",), "audits and kernels on a Dask cluster (--dask)"),
     "forecast": (("holidays", "pyarrow"), "holidays and Parquet files in forecasts"),
     "logs": (("tensorboard",), "stages from TensorBoard event files"),

@@ -3,6 +3,7 @@
 import json
 import statistics
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -22,6 +23,8 @@ MethodName = Literal["ntk", "lora", "prefix", "head", "probe", "full", "ntk+lora
 _TOP_LEVEL = ("pooling", "start", "quantised", "beside")
 """Options that the config file may hold besides its tables."""
 _MAX_TOKENS = 128
+_WITHOUT_TRAINING = ("batch", "bf16", "seed")
+"""Settings of the training that methods in closed form read as well."""
 
 
 def tune(
@@ -105,7 +108,8 @@ def tune(
         _refuse("causal-lm, which reads the columns prompt and completion", columns)
     tuner = _method(chosen, kind, settings, silent)
     if not tuner.technique.trains:
-        _refuse(f"the method {tuner.name}", _set(epochs=epochs, learning_rate=learning_rate))
+        ignored = [f"training.{name}" for name in training if name not in _WITHOUT_TRAINING]
+        _refuse(f"the method {tuner.name}", [*_set(epochs=epochs), *ignored])
     request = TuningRequest(
         model,
         train,
@@ -142,10 +146,11 @@ def _read_config(path: Path | None) -> dict[str, Any]:
     return settings
 
 
-def _refuse(kind: str, options: dict[str, Any]) -> None:
-    """Raise if options are set that a kind of run would ignore."""
+def _refuse(kind: str, options: Iterable[str]) -> None:
+    """Raise if options, or settings of a table such as training.epochs, are set that a run would ignore."""
     for name in options:
-        raise AttangentError(f"--{name.replace('_', '-')} has no effect on {kind}; leave it out")
+        label = name if "." in name else f"--{name.replace('_', '-')}"
+        raise AttangentError(f"{label} has no effect on {kind}; leave it out")
 
 
 def _set(**options: Any) -> dict[str, Any]:

@@ -17,6 +17,10 @@ from attangent.tuning.tasks import TaskKind
 
 Start = Literal["closed-form", "cross-validated", "random"]
 Task = Literal["classification", "regression", "causal-lm"]
+_IGNORED_BY_KIND: dict[str, tuple[str, ...]] = {
+    "causal-lm": ("pooling", "start", "head_rate"),  # there is no classifier
+    "image-classification": ("pooling", "by_length"),  # there are no tokens
+}
 
 
 @dataclass(frozen=True)
@@ -139,12 +143,30 @@ class TuningRequest:
             if self.method.name != "ntk":
                 raise AttangentError(f"beside is set for {self.method.name}, expected the method ntk")
         self._check_files()
+        self._check_effects()
         if self.class_weights and self.kind in ("causal-lm", "regression"):
             raise AttangentError(f"class_weights is set for {self.kind}, which has no classes")
         if self.plain and self.kind != "causal-lm":
             raise AttangentError(f"plain is set for {self.kind}, which has no prompts; leave it out.")
         if self.keep_holdout and self.evaluate is not None:
             raise AttangentError("keep_holdout is set, but evaluate names other rows; leave one of them out.")
+
+    def _check_effects(self) -> None:
+        """Raise if the task or the method would ignore a setting."""
+        changed = {
+            "pooling": self.pooling != "declared",
+            "start": self.start != "closed-form",
+            "head_rate": self.training.head_rate != TrainingSettings.head_rate,
+            "by_length": self.training.by_length,
+        }
+        ignored = _IGNORED_BY_KIND.get(self.kind, ())
+        reason = self.kind
+        if not self.method.technique.trains and changed["start"]:
+            ignored = ("start",)
+            reason = f"the method {self.method.name}, which is the classifier in closed form"
+        for name in ignored:
+            if changed[name]:
+                raise AttangentError(f"{name} has no effect on {reason}; leave it out.")
 
     def _check_files(self) -> None:
         for path in self.files:

@@ -10,6 +10,7 @@ from attangent.tuning.tasks import trained_sizes
 from tests.adapters.models import inputs, tiny
 
 HEAD = 32 * 3 + 3
+QUERIES = {"target_modules": ["query"]}
 
 
 def adapted(name, model="bert", kind="classification", **options):
@@ -75,11 +76,25 @@ def test_the_seed_decides_the_start():
         ({"top": 1, "ntk": {"layers": [-1]}}, "top and ntk.layers are both set"),
         ({"size": 3}, "unknown settings size"),
         ({"ntk": {"sise": 3}}, "unknown settings sise"),
+        ({"name": "head", "rank": 8}, "rank has no effect on the method head; .* reads it: lora, ntk\\+lora"),
+        ({"name": "lora", "tokens": 16}, "tokens has no effect on the method lora; .* reads it: prefix"),
+        ({"name": "prefix", "top": 1}, "top has no effect on the method prefix"),
+        ({"name": "lora", "ntk": {"size": 4}}, "ntk has no effect on the method lora; .* reads it: ntk,"),
+        ({"name": "full", "peft": {"r": 2}}, "peft has no effect on the method full"),
+        ({"name": "probe", "learning_rate": 0.1}, "learning_rate has no effect on the method probe"),
+        ({"name": "lora", "rank": 4, "peft": {"r": 2}}, r"rank has no effect if \[method.peft\] replaces it"),
+        ({"name": "ntk+lora", "rank": 4, "peft": {"peft_type": "IA3"}}, "rank has no effect if"),
+        ({"name": "ntk", "ntk": {"seed": 3}}, r"ntk.seed has no effect; seed in \[training\]"),
     ],
 )
 def test_settings_that_are_refused(settings, message):
     with pytest.raises(AttangentError, match=message):
         Method.from_dict(settings)
+
+
+def test_a_setting_that_the_method_ignores_is_refused_in_python_too():
+    with pytest.raises(AttangentError, match="rank has no effect on the method head"):
+        Method("head", rank=4)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +103,13 @@ def test_settings_that_are_refused(settings, message):
         ("llama", "causal-lm", Method("head"), "no classifier to train"),
         ("llama", "classification", Method("lora"), "no module called"),
         ("vit", "image-classification", Method("prefix"), "no prefix tuning for vision"),
-        ("bert", "classification", Method("prefix", top=1), "goes into all 2 layers"),
+        (
+            "bert",
+            "classification",
+            Method("peft", top=1, peft={"peft_type": "IA3"}),
+            "top has no effect on IA3",
+        ),
+        ("bert", "classification", Method("lora", top=1, peft=QUERIES), "top has no effect on LORA"),
     ],
 )
 def test_what_a_model_cannot_do_is_said(model, kind, method, message):

@@ -24,6 +24,7 @@ class Ntk(Technique):
 
     name = "ntk"
     bold = 2.0
+    reads: tuple[str, ...] = ("learning_rate", "top", "ntk")
 
     def default_rate(self, method: "Method") -> float:
         if method.ntk.resolved_units != "calibrated":
@@ -51,6 +52,7 @@ class NtkAndLora(Ntk):
 
     name = "ntk+lora"
     defaults: Mapping[str, Any] = {"rank": 4, "ntk": {"size": 8}}
+    reads = ("learning_rate", "top", "ntk", "rank", "peft")
 
     def rate_scale(self, parameter: str) -> float:
         return _LORA_RATE if "lora_" in parameter else 1.0
@@ -86,7 +88,7 @@ def _lora_part(model: Any, method: "Method", context: MethodContext) -> "Method"
     values = value_targets(model, method.top) if context.kind == "image-classification" else []
     if method.peft or not values:
         return method
-    return replace(method, rank=2 * method.rank, peft={**RSLORA, "target_modules": values})
+    return replace(method, rank=2 * method.rank, top=None, peft={**RSLORA, "target_modules": values})
 
 
 def _config(method: "Method", classifier: list[str], seed: int) -> NTKConfig:

@@ -35,6 +35,7 @@ class AnyPeft(Technique):
 
     name = "peft"
     bold = 2.0
+    reads = ("learning_rate", "top", "peft")
 
     def default_rate(self, method: "Method") -> float:
         return 2e-3
@@ -61,10 +62,16 @@ class AnyPeft(Technique):
             "task_type": NEEDS[context.kind].peft_task,
             "modules_to_save": [*context.classifier] or None,
         }
+        chooses = kind not in ("LN_TUNING", "IA3") and "target_modules" in accepted
         if settings.get("target_modules") == ALL_LINEAR:
             settings["target_modules"] = linear_targets(model, method.top)
-        elif kind not in ("LN_TUNING", "IA3") and "target_modules" in accepted:
+        elif chooses and "target_modules" not in settings:
             filled["target_modules"] = lora_targets(model, method.top)
+        elif method.top is not None:
+            raise AttangentError(
+                f"top has no effect on {kind} with these settings; leave it out, or name the layers as "
+                "target_modules in [method.peft]."
+            )
         filled = {name: value for name, value in filled.items() if name in accepted}
         return known[kind](**{**filled, **settings})
 
@@ -91,6 +98,7 @@ class Lora(AnyPeft):
 
     name = "lora"
     completion_factor = 2.5
+    reads = ("learning_rate", "top", "peft", "rank")
 
     def default_rate(self, method: "Method") -> float:
         return 1e-3 if method.peft.get("target_modules") == ALL_LINEAR else 2e-3
@@ -104,6 +112,7 @@ class PrefixTokens(AnyPeft):
 
     name = "prefix"
     bold = 1.0
+    reads = ("learning_rate", "tokens")
 
     def default_rate(self, method: "Method") -> float:
         return 1e-2
@@ -112,11 +121,6 @@ class PrefixTokens(AnyPeft):
         if context.kind == "image-classification":
             raise AttangentError(
                 "peft has no prefix tuning for vision models; choose ntk, lora, head or full."
-            )
-        layers = getattr(model.config, "num_hidden_layers", None)
-        if method.top is not None and layers is not None and method.top < layers:
-            raise AttangentError(
-                f"top is {method.top}, but peft's prefix goes into all {layers} layers; leave top out."
             )
         settings = {"peft_type": "PREFIX_TUNING", "num_virtual_tokens": method.tokens}
         return {**settings, "modules_to_save": None}  # peft itself keeps the classifier of a prefix

@@ -1,7 +1,7 @@
 """A method with its settings, as files and commands name it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 from torch import Tensor
@@ -57,6 +57,8 @@ class Method:
                 raise AttangentError("top and ntk.layers are both set; set one of them.")
         if self.learning_rate is not None:
             check_positive("learning_rate", self.learning_rate)
+        usual = {setting.name: _default(setting) for setting in fields(self) if setting.name != "name"}
+        _check_read(self.name, [name for name, value in usual.items() if getattr(self, name) != value])
 
     @property
     def technique(self) -> Technique:
@@ -86,10 +88,37 @@ class Method:
             8
         """
         check_names(settings, (setting.name for setting in fields(cls)), "a method")
-        technique = TECHNIQUES.get(settings.get("name", cls.name))
-        defaults = {} if technique is None else technique.defaults
+        name = check_choice("method", settings.get("name", cls.name), tuple(TECHNIQUES))
+        defaults = TECHNIQUES[name].defaults
+        _check_read(name, [setting for setting in settings if setting != "name"])
+        _check_set_once(name, settings)
         ntk = NTKConfig.from_dict({**defaults.get("ntk", {}), **settings.get("ntk", {})})
         return cls(**{**defaults, **settings, "ntk": ntk})
+
+
+def _default(setting: Any) -> Any:
+    return setting.default if setting.default_factory is MISSING else setting.default_factory()
+
+
+def _check_read(name: str, settings: Iterable[str]) -> None:
+    """Raise if the method of this name would ignore one of the settings."""
+    for setting in settings:
+        if setting not in TECHNIQUES[name].reads:
+            readers = [technique.name for technique in TECHNIQUES.values() if setting in technique.reads]
+            raise AttangentError(
+                f"{setting} has no effect on the method {name}; leave it out, or choose a method that reads "
+                f"it: {', '.join(readers)}."
+            )
+
+
+def _check_set_once(name: str, settings: Mapping[str, Any]) -> None:
+    """Raise if another setting replaces one of these."""
+    peft = settings.get("peft", {})
+    if "rank" in settings and ("r" in peft or (peft and name == "ntk+lora")):
+        raise AttangentError("rank has no effect if [method.peft] replaces it; leave one of them out.")
+    for setting, instead in (("seed", "seed in [training]"), ("modules_to_save", "the task")):
+        if setting in settings.get("ntk", {}):
+            raise AttangentError(f"ntk.{setting} has no effect; {instead} decides it. Leave it out.")
 
 
 # Stands for the default method of the task at hand.

@@ -43,6 +43,7 @@ class Technique(ABC):
         completion_factor: Factor on the default learning rate for text completion, which has no closed form.
         folder: Subfolder of a run into which `save` writes.
         defaults: Settings of `Method` that differ from its defaults.
+        reads: Settings of `Method` that have an effect; any other is an error.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Technique(ABC):
     completion_factor = 1.0
     folder = "adapter"
     defaults: Mapping[str, Any] = {}
+    reads: tuple[str, ...] = ("learning_rate",)
 
     @abstractmethod
     def default_rate(self, method: "Method") -> float:
@@ -138,3 +140,4 @@ class Probe(Head):
 
     name = "probe"
     trains = False
+    reads = ()
