@@ -40,10 +40,18 @@ def _alone(options: argparse.Namespace) -> Report:
     report = Report(options.seed)
     for part in options.parts:
         start = time.monotonic()
+        cpu = _cpu_seconds()
         PARTS[part](report, part, options, scratch)
         report.seconds[part] = time.monotonic() - start
+        report.cpu_seconds[part] = _cpu_seconds() - cpu
         report.write(options.out)
     return report
+
+
+def _cpu_seconds() -> float:
+    """CPU time of this process and of its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def _options() -> argparse.Namespace:

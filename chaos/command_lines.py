@@ -41,7 +41,7 @@ def lines() -> dict[str, list[str]]:
         "generate": ["the cat", "--model", decoder, "--adapter", "compressed", "--tokens", "4"],
         "chat": ["--model", decoder, "--adapter", "compressed", "--tokens", "4"],
         "export": ["compressed", "--to", "vllm", "--out", "exported"],
-        "serve": ["--model", decoder, "--port", "99999"],  # an invalid port: a server would not end
+        "serve": ["--model", decoder, "--port", "0", "--store", "store"],
         "demo": ["forecast", "--out", "demo"],
         "forecast": [
             *(table, "--horizon", "2", "--out", "f.csv"),

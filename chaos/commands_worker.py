@@ -3,9 +3,21 @@
 import contextlib
 import os
 import random
+import signal
 import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from unittest import mock
 
+import httpx
+
+from attangent.cli.commands import TERMINATED
+from attangent.serving.server import address_of
+from attangent.serving.server import run as run_server
 from chaos.command_lines import BEFORE, commands, lines
+from chaos.fuzz import LIMIT
 from chaos.serving import Case, serve
 
 VALUES = (
@@ -33,16 +45,43 @@ def case(seed: int, index: int) -> Case:
 
 
 def run(name: str, words: list[str]) -> None:
-    """The whole of `attangent`, with the border that says errors in words; other exceptions come through."""
+    """The whole of `attangent`, with the border that says errors in words; other exceptions come through.
+
+    A server that starts must be healthy and end on SIGTERM.
+    """
     from attangent import AttangentError
     from attangent.cli import main
 
     sys.argv = ["attangent", *name.split(), *words]
+    visits: list[int] = []
     try:
-        main()
+        with mock.patch("attangent.serving.server.run", partial(_serve, visits)):
+            main()
     except SystemExit as error:
+        if error.code == TERMINATED and visits == [200]:
+            return
+        if visits:
+            raise RuntimeError(f"a server answered {visits} and ended with {error.code}") from None
         if error.code:
             raise AttangentError(f"exit {error.code}") from None
+
+
+def _serve(visits: list[int], service: Any, listener: Any, on_ready: Callable[[], None]) -> None:
+    """Run a server until one visitor has seen its health and asks it to end."""
+
+    def visit() -> None:
+        visits.append(0)
+        try:
+            url = f"{address_of(listener)}health"
+            visits[0] = httpx.get(url, timeout=LIMIT / 2, trust_env=False).status_code
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def start_visit() -> None:
+        on_ready()
+        threading.Thread(target=visit).start()
+
+    run_server(service, listener, start_visit)
 
 
 def _prepare() -> None:

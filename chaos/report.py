@@ -17,6 +17,7 @@ class Report:
     def __init__(self, seed: int):
         self.seed = seed
         self.seconds: dict[str, float] = {}
+        self.cpu_seconds: dict[str, float] = {}
         self.counts: dict[str, Counter[str]] = {}
         self.to_explain: dict[str, list[Ended]] = {}
         self.done: dict[str, list[dict[str, Any]]] = {}
@@ -34,8 +35,9 @@ class Report:
 
     def merge(self, other: dict[str, Any]) -> None:
         """Take in what another report has written as JSON."""
-        for part, took in other["seconds"].items():
-            self.seconds[part] = self.seconds.get(part, 0.0) + took
+        for total, more in ((self.seconds, other["seconds"]), (self.cpu_seconds, other["cpu_seconds"])):
+            for part, took in more.items():
+                total[part] = total.get(part, 0.0) + took
         for part, counts in other["counts"].items():
             self.counts.setdefault(part, Counter()).update(counts)
         for part, found in other["to_explain"].items():
@@ -61,6 +63,7 @@ class Report:
             "passed": self.passed,
             "met": self.met,
             "seconds": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
             "counts": self.counts,
             "to_explain": {part: [one._asdict() for one in found] for part, found in self.to_explain.items()},
             "done": self.done,
@@ -74,8 +77,8 @@ class Report:
     def table(self) -> str:
         """Return one row per part: its cases, what became of them, and how long it took."""
         lines = [
-            "| part | cases | answered | rejected | not well | seconds | bar |",
-            "|---|---:|---:|---:|---|---:|---|",
+            "| part | cases | answered | rejected | not well | seconds | CPU seconds | bar |",
+            "|---|---:|---:|---:|---|---:|---:|---|",
         ]
         for part, counts in self.counts.items():
             bad = [f"{counts[kind]:,} {kind}" for kind in (FOREIGN, NAN, HANG, DIED) if counts[kind]]
@@ -92,6 +95,7 @@ class Report:
             *cells,
             "; ".join(bad) or "0",
             f"{self.seconds.get(part, 0):.0f}",
+            f"{self.cpu_seconds.get(part, 0):.0f}",
             "met" if self.met[part] else "MISSED",
         )
         return f"| {' | '.join(cells)} |"

@@ -36,7 +36,7 @@ def test_something_that_went_wrong_fails_the_run(tmp_path):
     assert content["seed"] == 3
     assert content["counts"]["files"] == {ANSWERED: 1, FOREIGN: 1}
     text = (tmp_path / "chaos.md").read_text()
-    assert "| files | 2 | 1 | 0 | 1 foreign | 0 | MISSED |" in text
-    assert "| kills | 1 |  |  | 0 | 0 | met |" in text
-    assert "| disk | 1 |  |  | job tune, said Traceback | 0 | MISSED |" in text
+    assert "| files | 2 | 1 | 0 | 1 foreign | 0 | 0 | MISSED |" in text
+    assert "| kills | 1 |  |  | 0 | 0 | 0 | met |" in text
+    assert "| disk | 1 |  |  | job tune, said Traceback | 0 | 0 | MISSED |" in text
     assert "case 1, f ['x=None']: foreign why" in text

@@ -129,6 +129,11 @@ PAIRS = [
     ("forecast long.csv --horizon 2", "--holidays DE", "holidays|covariates"),
     ("forecast long.csv --horizon 2 --model ridge", "--category kind", "categor|DIFFERS"),
     ("forecast wide.csv --horizon 2", "--category kind", "--category needs a long table"),
+    (
+        "forecast long.csv --horizon 2 --model theta",
+        "--category kind",
+        "category has no effect on the model theta",
+    ),
     ("forecast gaps.csv --horizon 2", "--gaps zero", "counted as zero"),
     ("forecast long.csv --horizon 2", "--quiet", "SHORTER"),
     ("forecast long.csv --horizon 2", "--drop-short", "SAME"),
@@ -153,6 +158,7 @@ PAIRS = [
     ("generate cat --tokens 3", "--model {llama}", "DIFFERS"),
     ("generate cat --model {llama}", "--temperature 9", "DIFFERS"),
     ("generate cat --model {llama} --temperature 9", "--seed 4", "DIFFERS"),
+    ("generate cat --model {llama}", "--seed 4", "--seed has no effect"),
     ("generate cat --model {llama}", "--out said.txt", "said.txt: "),
     ("new-claims Mine", "--quiet", "SHORTER"),
 ]
@@ -444,10 +450,29 @@ def test_quiet_and_json_silence_the_libraries_of_every_command(monkeypatch, name
     [
         "forecast long.csv --horizon 2 --out x.png --plot ./x.png",
         "stages metrics.csv --out x.png --plot x.png",
+        "forecast long.csv --horizon 2 --out x.csv --fitted x.csv",
+        "forecast long.csv --horizon 2 --holidays DE --fitted x.csv --contributions x.csv",
     ],
 )
 def test_two_outputs_cannot_be_one_file(run, words):
-    assert "--out and --plot both write to" in run(words)
+    assert re.search("--[a-z]+ and --[a-z]+ both write to", run(words))
+
+
+def test_every_output_path_is_compared_with_the_inputs():
+    read = {"adapter", "against", "ask", "calibration", "config", "eval_", "future", "prompt", "train"}
+    folders = {"store", "slots"}
+    options = [option for command in commands().values() for option in command.params]
+    paths = {one.name for one in options if one.param_type_name == "option" and one.metavar == "PATH"}
+    assert paths == {*common_options._WRITTEN, *read, *folders}
+
+
+@pytest.mark.parametrize("flag", ["--out", "--fitted", "--contributions"])
+def test_a_forecast_never_overwrites_its_data(inputs, flag):
+    table = inputs / "long.csv"
+    before = table.read_bytes()
+    words = ["forecast", str(table), "--horizon", "2", "--holidays", "DE", flag, str(table)]
+    assert "is also an input" in str(RUNNER.invoke(app, words).exception)
+    assert table.read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ Jobs = Annotated[
 ]
 Answers = Annotated[Path | None, typer.Option(help="Write the output to this file instead of printing it.")]
 _SILENT = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-_WRITTEN = ("out", "plot", "report", "figures")
+_WRITTEN = ("out", "plot", "report", "figures", "fitted", "contributions")
 _MODELS = ("model", "adapter", "beside")
 _MODEL_FILES = (".json", ".safetensors", ".bin", ".model", ".jinja", ".txt", ".gguf")
 

@@ -121,13 +121,19 @@ def generate(
     temperature: Annotated[
         float, typer.Option(help="0 takes the most likely tokens; above 0, tokens are drawn.")
     ] = 0.0,
-    seed: Seed = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the draws, with --temperature.", show_default="0")
+    ] = None,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Generate an answer with a compressed prompt, a tuned model or a bare one."""
     _check_tokens(tokens)
     check_not_negative("temperature", temperature)
+    if seed is not None and temperature == 0:
+        raise AttangentError(
+            "--seed has no effect if no tokens are drawn; pass --temperature above 0 as well"
+        )
     if not has_words(text):
         raise AttangentError(f"the text must have words in valid Unicode (got {text!r})")
     network, tokenizer = _load_either(adapter, model)
@@ -145,7 +151,7 @@ def generate(
         from attangent.compression import load_compressed
 
         ids = load_compressed(network, tokenizer, adapter).question(tokenizer, text)
-    _print_answer(text, generate_text(network, tokenizer, ids, tokens, temperature, seed), json_)
+    _print_answer(text, generate_text(network, tokenizer, ids, tokens, temperature, seed or 0), json_)
 
 
 def chat(

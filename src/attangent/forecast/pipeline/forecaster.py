@@ -32,6 +32,9 @@ from attangent.forecast.pipeline.result import (
 from attangent.forecast.pipeline.seasons import choose_period
 from attangent.forecast.pipeline.short_series import SHORT
 
+READ_CATEGORIES = ("auto", "combination", "ridge")
+"""Models that use the categories of series."""
+
 
 class SeriesForecaster(Parameters):
     """Forecast every series of a table, with the calls of statsforecast.
@@ -100,6 +103,11 @@ class SeriesForecaster(Parameters):
         check_choice("gaps", gaps, GAPS)
         check_choice("reconcile", reconcile, RECONCILE)
         check_size("n_jobs", n_jobs)
+        if category is not None and not {*_listed(models)} & {*READ_CATEGORIES}:
+            raise AttangentError(
+                f"category has no effect on the model {', '.join(_listed(models))}; leave it out, or choose "
+                f"{' or '.join(READ_CATEGORIES)}"
+            )
         if hierarchy and covariates:
             raise AttangentError("covariates have no values for totals; use either a hierarchy or covariates")
         # As scikit-learn's clone expects, parameters are stored as they came.
