@@ -22,6 +22,7 @@ OF_SEVERAL_FILES = {
     "audit/running/test_interrupted.py",
     "audit/running/test_same_everywhere.py",
     "audit/test_our_claims.py",
+    "cli/test_demo.py",
     "cli/test_hostile_pages.py",
     "cli/test_option_effects.py",
     "cli/test_options_passed_on.py",

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from attangent import AttangentError
-from attangent.cli import demo as module
+from attangent.cli import data as module
 from attangent.cli.commands import app
 from tests.adapters.tiny import save_bert
 

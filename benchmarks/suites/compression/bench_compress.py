@@ -22,7 +22,7 @@ from attangent.adapters import attach, attention_layers
 from attangent.adapters.config import NTKConfig
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
-from attangent.cli.demo import convert_gguf
+from attangent.cli.data import convert_gguf
 from attangent.compression.attribution import token_scores
 from attangent.compression.pipeline import CompressionRun
 from attangent.compression.prompt_cache import PromptCache

@@ -18,7 +18,7 @@ from attangent.cli import data
 from attangent.cli.auditing import audit, new_claims, report
 from attangent.cli.common_options import ShortHelpCommand, ShortHelpGroup, spoken
 from attangent.cli.compression import chat, compress, generate
-from attangent.cli.demo import demo
+from attangent.cli.data import demo
 from attangent.cli.evaluation import evaluate
 from attangent.cli.forecasting import forecast
 from attangent.cli.inspection import doctor, extra_with, spectrum, stages

@@ -19,7 +19,6 @@ from attangent import __version__
 from attangent._core.errors import AttangentError
 from attangent.compression.prompt import tokens_of
 from attangent.compression.session import plain_ids
-from attangent.serving.answers import AnswerSet, ClientGoneError
 from attangent.serving.catalog import Catalog, ServedModel
 from attangent.serving.compressor import Compressor
 from attangent.serving.errors import ApiError, error_body
@@ -28,7 +27,7 @@ from attangent.serving.guard import Guard
 from attangent.serving.metrics import Metrics
 from attangent.serving.prefix_store import PrefixStore
 from attangent.serving.protocol import ChatRequest, CompletionRequest, PrefixRequest
-from attangent.serving.responses import Writer, event, streamed
+from attangent.serving.responses import AnswerSet, ClientGoneError, Writer, event, streamed
 from attangent.serving.scheduler import BusyError, OutOfTimeError, Scheduler
 from attangent.serving.settings import ServeSettings
 

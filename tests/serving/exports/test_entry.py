@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from attangent import AttangentError
+from attangent._core.files import write_json
 from attangent.compression import load_compressed
-from attangent.serving.exports.engine_prefix import read_prefix
+from attangent.serving.exports.engine_prefix import EnginePrefix, Marker, read_prefix
 from attangent.serving.exports.engine_server import LlamaServer
-from attangent.serving.exports.entry import ExportRequest, export_prompt
+from attangent.serving.exports.entry import ExportRequest, ask_engine, export_prompt, read_questions
 from attangent.serving.exports.plain import base_model, plain_prefix
 from tests.compression.cases import ChatLetters, Letters, tiny_llama
 from tests.serving.exports.cases import SIZE, TEXT, LlamaStandIn, greedy, serving, write_prompt
@@ -124,3 +125,51 @@ def test_a_report_without_questions_is_refused(folder, tmp_path):
     (tmp_path / "report.json").write_text('{"own": [{"question": "who?"}]}')
     with pytest.raises(AttangentError, match="from an earlier version"):
         ExportRequest(tmp_path, "vllm", tmp_path, "town", "http://127.0.0.1:9")
+
+
+PREFIX = EnginePrefix("town", Marker([1, 2, 3], []), (), "m", 90)
+
+
+class Engine:
+    """Knows one answer."""
+
+    def __init__(self):
+        self.read = []
+
+    def complete(self, ids, tokens):
+        self.read.append(ids)
+        return "It is Ada Quill." if "mayor" in ChatLetters().decode(ids) else "I do not know."
+
+
+@pytest.fixture(scope="module")
+def prompt(tmp_path_factory):
+    return write_prompt(tmp_path_factory.mktemp("prompts") / "town")
+
+
+@pytest.fixture
+def prompt_folder(prompt, tmp_path):
+    prompt_folder = shutil.copytree(prompt, tmp_path / "town")
+    questions = [
+        {"text": "Who is the mayor?", "expected": "Ada Quill", "fact": 0},
+        {"text": "Who is the mayor now?", "expected": "Ben Stone", "fact": 1},
+        {"text": "Who is the cook?", "expected": "Ada Quill", "fact": 2},
+        {"text": "Who is the town's mayor?", "expected": "Ada Quill", "fact": 2},
+    ]
+    write_json(prompt_folder / "report.json", {"own": [{"asked": question} for question in questions]})
+    return prompt_folder
+
+
+def test_facts_are_counted_and_requests_begin_with_the_marker(prompt_folder):
+    engine = Engine()
+    done = []
+    assert ask_engine(engine, ChatLetters(), PREFIX, prompt_folder, done.append) == (2, 3)
+    assert done == [1, 1, 1, 1]
+    turn = ChatLetters()("<user>Who is the mayor?</><assistant>")["input_ids"]
+    assert engine.read[0] == [1, 2, 3, *turn]
+
+
+@pytest.mark.parametrize("content", [{}, {"own": 3}, {"own": ["who?"]}])
+def test_another_file_is_no_report(prompt_folder, content):
+    write_json(prompt_folder / "report.json", content)
+    with pytest.raises(AttangentError, match="was not written by"):
+        read_questions(prompt_folder)

@@ -23,7 +23,7 @@ class TestClaims(ClaimSuite):
 
 
 @pytest.mark.parametrize(
-    ("id", "sizes"), [("P1/theorem-3.2", {"m": 1024, "lengths": [256, 1024]}), ("P1/lemma-i.4", {})]
+    ("id", "sizes"), [("P1/theorem-3.2", {"m": 512, "lengths": [128, 512]}), ("P1/lemma-i.4", {})]
 )
 def test_they_hold_where_the_printed_kernel_is_the_exact_one(monkeypatch, id, sizes):
     monkeypatch.setattr(Tangent, "without_direct", lambda self: self)

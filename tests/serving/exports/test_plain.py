@@ -3,7 +3,7 @@
 import pytest
 
 from attangent import AttangentError
-from attangent.serving.exports.marker import make_marker
+from attangent.serving.exports.plain import make_marker
 from tests.compression.cases import ChatLetters, Letters
 
 DIGEST = "0123456789ab"
