@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from attangent.forecast.pipeline.result import SeriesForecast
 
 ModelName = Literal[
-    "auto", "combination", "smoothing", "theta", "ridge", "lags", "linear", "boosting", "intermittent",
+    "auto", "combination", "smoothing", "theta", "ridge", "folded", "linear", "intermittent",
     "seasonal", "persistence",
 ]  # fmt: skip
 """Names of the models."""

@@ -5,14 +5,16 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from attangent.forecast.pipeline import intervals
-from attangent.forecast.pipeline.intervals import error_quantiles
+from attangent.forecast.pipeline.intervals import Residuals, error_quantiles
 
 P = np.array([0.025, 0.1, 0.5, 0.9, 0.975])
 
 
 def quantiles_of(residuals, period, probabilities, lengths):
-    """Quantiles from residuals that all belong to the first series."""
-    return error_quantiles(residuals, np.zeros(len(residuals), dtype=int), period, probabilities, lengths)
+    """Quantiles from residuals that all belong to the first series, of models that agree equally."""
+    past = Residuals(residuals, np.ones_like(residuals), np.zeros(len(residuals), dtype=int))
+    ahead = np.ones((len(lengths), residuals.shape[1]))
+    return error_quantiles(past, ahead, period, probabilities, lengths)
 
 
 def errors(rows, steps=6, seed=0):
@@ -25,6 +27,23 @@ def test_exchangeable_errors_are_covered_as_often_as_is_said(rows):
     new = errors(20_000, seed=1)
     assert ((q[:, 1] <= new) & (new <= q[:, 3])).mean() == pytest.approx(0.8, abs=0.03)
     assert ((q[:, 0] <= new) & (new <= q[:, 4])).mean() == pytest.approx(0.95, abs=0.02)
+
+
+def test_intervals_are_wide_where_models_disagree_and_cover_as_often():
+    apart = np.random.default_rng(2).choice([0.1, 3.0], size=(2000, 6))
+    rows = errors(2000) * apart**0.4
+    past = Residuals(rows, apart, np.arange(2000) % 2)
+    ahead = np.repeat([[0.1], [3.0]], 6, axis=1)
+    q = error_quantiles(past, ahead, 1, P, np.full(2, 50))
+    new = errors(20_000, seed=1)
+    for k, size in enumerate((0.1, 3.0)):
+        inside = (q[k, :, 1] <= new * size**0.4) & (new * size**0.4 <= q[k, :, 3])
+        assert inside.mean() == pytest.approx(0.8, abs=0.03)
+
+
+def test_errors_that_lean_to_one_side_at_few_origins_do_not_lean_the_intervals():
+    q = quantiles_of(np.abs(errors(200)), 1, P, np.array([50]))[0]
+    np.testing.assert_allclose(q, -q[:, ::-1], atol=1e-9)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 100])

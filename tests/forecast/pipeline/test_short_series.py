@@ -8,7 +8,7 @@ from attangent.forecast import SeriesForecaster
 from attangent.forecast.data.panel import Panel
 from attangent.forecast.pipeline.combination import PanelRequest, forecast_panel
 from attangent.forecast.pipeline.groups import MOST_SERIES, in_groups
-from attangent.forecast.pipeline.short_series import SHORT, ShortFit, cut_windows
+from attangent.forecast.pipeline.short_series import SHORT, ShortFit, _widening, cut_windows
 
 
 def walks(count, times, seed=0):
@@ -52,6 +52,23 @@ def test_weights_follow_the_closed_form_and_vanish_without_gain():
     forecasts, quantiles = fit.predict(windows[:5, :4], np.array([0.1, 0.9]))
     assert np.abs(forecasts - windows[:5, 4:]).max() < 2.5
     assert (quantiles[:, :, 0] <= quantiles[:, :, 1]).all()
+
+
+def test_intervals_widen_if_times_differ_until_each_is_covered_by_the_others():
+    errors = np.random.default_rng(0).normal(size=(900, 6))
+    times = np.repeat([0, 1, 2], 300)
+    assert _widening(errors, times) == pytest.approx(1.0, abs=0.05)
+    shifted = errors + np.array([-1.5, 0.0, 1.5])[times][:, None]
+    wider = _widening(shifted, times)
+    covered = []
+    for time in range(3):
+        low, middle, high = np.quantile(shifted[times != time], (0.1, 0.5, 0.9), axis=0)
+        here = shifted[times == time]
+        below = here >= middle - wider * (middle - low)
+        covered.append((below & (here <= middle + wider * (high - middle))).mean())
+    assert np.mean(covered) == pytest.approx(0.8, abs=0.001)
+    assert wider > 1.1
+    assert _widening(errors, np.zeros(900, dtype=int)) == 1.0
 
 
 @pytest.mark.parametrize("value", [0.0, 3.0, 0.1])

@@ -1,9 +1,8 @@
 """The registry of forecasters. A new one is a file with one class and a line here."""
 
 from attangent.forecast.models.base import PanelModel
-from attangent.forecast.models.boosting import Boosting
+from attangent.forecast.models.folded import Folded
 from attangent.forecast.models.intermittent import Intermittent
-from attangent.forecast.models.lag_ridge import LagRidge
 from attangent.forecast.models.linear import Linear
 from attangent.forecast.models.naive import Naive
 from attangent.forecast.models.pooled_ridge import PooledRidge
@@ -13,9 +12,8 @@ MODELS: tuple[PanelModel, ...] = (
     Naive(),
     Smoothing(),
     PooledRidge(),
-    LagRidge(),
+    Folded(),
     Linear(),
-    Boosting(),
     Intermittent(),
 )
 """Forecasters in the order in which they run: a later one may fall back on those before it."""

@@ -23,15 +23,12 @@ class PanelModel(ABC):
         families: Names of the families that the model returns members of.
         long_only: Whether the model needs one or a few long series; it is skipped for other panels unless
             the user names it.
-        many_only: Whether the model needs many series; it is skipped for small panels unless the user names
-            it.
         zeros_only: Whether the model is for series with many zeros; it is skipped for panels without any
             unless the user names it.
     """
 
     families: ClassVar[tuple[str, ...]]
     long_only: ClassVar[bool] = False
-    many_only: ClassVar[bool] = False
     zeros_only: ClassVar[bool] = False
 
     @abstractmethod

@@ -20,8 +20,7 @@ FEWEST_VALUES = 5
 """A series with fewer values before an origin is not scored there."""
 LONG = 400
 FEW_SERIES = 14
-"""Panels of fewer series skip the models for many series. If most are LONG or longer, they run those for
-long series instead."""
+"""Panels of fewer series run the models for long series too if most are LONG or longer."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +73,10 @@ class Backtest:
     @classmethod
     def of(cls, panel: Panel, horizon: int, named: Sequence[str] = ()) -> "Backtest":
         """Choose the models for a panel; those that a user named are always among them."""
-        few = len(panel) < FEW_SERIES
-        long = few and np.median(panel.lengths) >= LONG
+        long = len(panel) < FEW_SERIES and np.median(panel.lengths) >= LONG
         demand = bool(intermittent_rows(panel).any())
         suits = {
-            model: (long or not model.long_only)
-            and (demand or not model.zeros_only)
-            and not (few and model.many_only)
-            for model in MODELS
+            model: (long or not model.long_only) and (demand or not model.zeros_only) for model in MODELS
         }
         models = [model for model in MODELS if suits[model] or set(named) & set(model.families)]
         return cls(panel, horizon, models)

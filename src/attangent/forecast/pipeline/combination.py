@@ -12,7 +12,7 @@ from attangent.forecast.models import MODELS
 from attangent.forecast.models.intermittent import intermittent_rows
 from attangent.forecast.pipeline.backtest import FEWEST_VALUES, LONG, Backtest, Trial
 from attangent.forecast.pipeline.demand import demand_forecasts
-from attangent.forecast.pipeline.intervals import error_quantiles
+from attangent.forecast.pipeline.intervals import Residuals, error_quantiles
 from attangent.forecast.pipeline.short_series import short_forecasts
 
 Array = NDArray[np.float64]
@@ -24,8 +24,8 @@ DEMAND = "intermittent"
 FAMILIES = tuple(name for model in MODELS for name in model.families if name not in (*SIMPLE, DEMAND))
 """Families that are combined, with equal weights before any error is known."""
 MODEL_NAMES = ("auto", *SIMPLE, *FAMILIES, DEMAND, "combination")
-SHARPNESS = 4.0
-"""A model with twice the error gets 2^-4 of the weight."""
+SHARPNESS = 8.0
+"""A model with twice the error gets 2^-8 of the weight."""
 PANEL_COUNTS_FOR = 3.0
 """The errors of the panel count as much as this many origins of a series itself."""
 FEW_ERRORS = 10
@@ -90,16 +90,16 @@ class Candidate:
 
     Attributes:
         forecasts: (N, H).
+        spread: (N, H), scaled disagreement of the members.
         errors: Mean absolute scaled errors (origins, N); NaN for series not scored.
-        residuals: Signed scaled errors (R, H).
-        rows: (R,) number of the series of each residual.
+        residuals: Errors from earlier origins, for the intervals.
         error: Mean of the errors; NaN if no series was scored.
     """
 
     forecasts: Array
+    spread: Array
     errors: Array
-    residuals: Array
-    rows: NDArray[np.int64]
+    residuals: Residuals
     error: float
 
 
@@ -125,7 +125,11 @@ def candidates(backtest: Backtest, back: int = 0) -> dict[str, Candidate]:
     members = backtest.members(back)
     trials = backtest.trials(back)
     everywhere = [members, *(trial.members for trial in trials)]
-    results = {name: _candidate([run[name] for run in everywhere], trials) for name in SIMPLE}
+    scale = seasonal_scale(backtest.panel.before(back))
+    results = {}
+    for name in SIMPLE:
+        runs = [(run[name], np.zeros_like(run[name])) for run in everywhere]
+        results[name] = _candidate(runs, trials, scale)
     by_family: dict[str, list[str]] = {}
     for name in members:
         by_family.setdefault(name.partition("-")[0], []).append(name)
@@ -137,12 +141,21 @@ def candidates(backtest: Backtest, back: int = 0) -> dict[str, Candidate]:
         # Families share the prior equally, so a family does not gain weight by having many members.
         prior = np.array([1 / len(group) for group in groups for _ in group])
         weights = combination_weights(names, prior, trials, len(members[names[0]]))
-        forecasts = []
-        for run in everywhere:
-            stacked = np.stack([run[member] for member in names], axis=2)  # (n, H, M)
-            forecasts.append(np.einsum("nhm,nm->nh", stacked, weights[: len(stacked)]))
-        results[name] = _candidate(forecasts, trials)
+        runs = [_mean_and_spread([run[member] for member in names], weights) for run in everywhere]
+        results[name] = _candidate(runs, trials, scale)
     return results
+
+
+def _mean_and_spread(members: Sequence[Array], weights: Array) -> tuple[Array, Array]:
+    """Return the weighted mean (n, H) of members and their standard deviation about it."""
+    weights = weights[: len(members[0])]
+    mean = np.zeros_like(members[0])
+    for member, weight in zip(members, weights.T, strict=True):
+        mean += weight[:, None] * member
+    variance = np.zeros_like(mean)
+    for member, weight in zip(members, weights.T, strict=True):
+        variance += weight[:, None] * np.square(member - mean)
+    return mean, np.sqrt(variance)
 
 
 def _forecast(backtest: Backtest, back: int, request: PanelRequest) -> PanelForecast:
@@ -156,7 +169,7 @@ def _forecast(backtest: Backtest, back: int, request: PanelRequest) -> PanelFore
     chosen = results[model]
     forecasts = chosen.forecasts.copy()
     probabilities = np.asarray(request.probabilities, dtype=np.float64)
-    spread = error_quantiles(chosen.residuals, chosen.rows, panel.period, probabilities, panel.lengths)
+    spread = error_quantiles(chosen.residuals, chosen.spread, panel.period, probabilities, panel.lengths)
     constant = np.nanmax(panel.values, axis=1) == np.nanmin(panel.values, axis=1)
     forecasts[constant] = panel.values[constant, -1:]
     scale = np.where(constant, 0.0, seasonal_scale(panel))
@@ -181,17 +194,20 @@ def _forecast(backtest: Backtest, back: int, request: PanelRequest) -> PanelFore
     )
 
 
-def _candidate(forecasts: Sequence[Array], trials: Sequence[Trial]) -> Candidate:
-    """Score forecasts of one model: the first are the wanted ones, the others those of the trials."""
-    latest = forecasts[0]
+def _candidate(runs: Sequence[tuple[Array, Array]], trials: Sequence[Trial], scale: Array) -> Candidate:
+    """Score forecasts of one model with their spread: first the wanted ones, then those of the trials."""
+    latest, spread = runs[0]
     errors = np.full((len(trials), len(latest)), np.nan)
     residuals = [np.empty((0, latest.shape[1]))]
-    for row, trial, values in zip(errors, trials, forecasts[1:], strict=True):
+    spreads = [np.empty((0, latest.shape[1]))]
+    for row, trial, (values, apart) in zip(errors, trials, runs[1:], strict=True):
         row[: len(values)] = trial.errors(values)
         residuals.append(trial.residuals(values))
+        spreads.append((apart / trial.scale[:, None])[trial.scored])
     rows = np.concatenate([np.empty(0, dtype=np.int64), *(np.flatnonzero(t.scored) for t in trials)])
     mean = float(np.nanmean(errors)) if np.isfinite(errors).any() else float("nan")
-    return Candidate(latest, errors, np.concatenate(residuals), rows, mean)
+    past = Residuals(np.concatenate(residuals), np.concatenate(spreads), rows)
+    return Candidate(latest, spread / scale[:, None], errors, past, mean)
 
 
 def _choose(results: dict[str, Candidate], regular: NDArray[np.bool_]) -> tuple[str, str]:
@@ -216,7 +232,7 @@ def _choose(results: dict[str, Candidate], regular: NDArray[np.bool_]) -> tuple[
 
 
 def combination_weights(names: Sequence[str], prior: Array, trials: Sequence[Trial], count: int) -> Array:
-    """w ~ prior (E / min E)^-4 (N, M), E the mean relative error over origins of the series and the panel.
+    """w ~ prior (E / min E)^-8 (N, M), E the mean relative error over origins of the series and the panel.
 
     Args:
         names: Members to combine.

@@ -1,5 +1,7 @@
 """Quantiles of forecast errors from the errors of earlier forecasts, pooled over the series of a panel."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,8 +11,9 @@ ENOUGH = 40
 """Number of residuals per step from which their own quantiles are used, and below it Student's t."""
 SET_COUNTS_FOR = 8.0
 """The size of errors in the set counts as much as this many forecasts of a series itself."""
-CENTRED = 1.0
-"""Fraction of the errors' median that is removed: it comes from few origins that all series share."""
+SPREAD_POWER = 0.4
+LEAST_SPREAD = 1e-3
+"""Errors grow with this power of the disagreement between models, in seasonal steps."""
 OVERLAP = 6.0
 """Residuals of one forecast at neighbouring steps are correlated: this many count as one."""
 USUAL_COUNTS_FOR = 4.0
@@ -28,9 +31,24 @@ FAR_BELOW = 30.0
 """The usual variance is at most this multiple of the residuals': exact series get narrow intervals."""
 
 
+@dataclass(frozen=True)
+class Residuals:
+    """Scaled errors of forecasts from earlier origins.
+
+    Attributes:
+        errors: (R, H), NaN for unknown steps.
+        spread: (R, H), scaled disagreement of the models that were combined.
+        rows: (R,) number of the series that each residual belongs to.
+    """
+
+    errors: Array
+    spread: Array
+    rows: NDArray[np.int64]
+
+
 def error_quantiles(
-    residuals: Array,
-    rows: NDArray[np.int64],
+    past: Residuals,
+    spread: Array,
     period: int,
     probabilities: Array,
     lengths: NDArray[np.int64],
@@ -38,25 +56,34 @@ def error_quantiles(
     """Return quantiles (N, H, Q) of the scaled error of series with these lengths; they increase with Q.
 
     Args:
-        residuals: Scaled residuals (R, H) of forecasts from earlier origins, NaN for unknown steps.
-        rows: (R,) number of the series that each residual belongs to.
+        past: Errors from earlier origins.
+        spread: (N, H), scaled disagreement of the models now; the more they disagree, the wider the interval.
         period: Period of the series.
         probabilities: (Q,), between 0 and 1.
         lengths: (N,) numbers of values.
     """
-    known = np.isfinite(residuals).sum(axis=0) if len(residuals) else np.zeros(1)
+    known = np.isfinite(past.errors).sum(axis=0) if len(past.errors) else np.zeros(1)
     if known.min() < ENOUGH:
-        return _student(residuals, period, probabilities, lengths)
+        return _student(past.errors, period, probabilities, lengths)
+    residuals = past.errors / _width(past.spread)
     # Steps are pooled after division by their typical size: H times as many residuals for the tails.
     growth = _growing(np.nanmean(np.abs(residuals), axis=0))
     scaled = residuals / growth
-    sizes, held_out = _relative_sizes(np.nanmean(np.abs(scaled), axis=1), rows, len(lengths))
+    sizes, held_out = _relative_sizes(np.nanmean(np.abs(scaled), axis=1), past.rows, len(lengths))
     scaled = scaled / held_out[:, None]
-    ordered = np.sort(scaled[np.isfinite(scaled)])
+    centred = scaled[np.isfinite(scaled)]
+    # The median and the skewness come from few origins that all series share, so both are removed.
+    centred -= np.median(centred)
+    ordered = np.sort(np.concatenate((centred, -centred)))
     # Rank p (n + 1), not p n: exchangeable errors then lie below with probability p (split conformal).
     ranks = probabilities * (len(ordered) + 1) - 1
-    tails = np.interp(ranks, np.arange(len(ordered)), ordered) - CENTRED * np.median(ordered)
-    return sizes[:, None, None] * growth[None, :, None] * tails[None, None, :]
+    tails = np.interp(ranks, np.arange(len(ordered)), ordered)
+    width = sizes[:, None] * growth * _width(spread)
+    return width[:, :, None] * tails
+
+
+def _width(spread: Array) -> Array:
+    return np.maximum(spread, LEAST_SPREAD) ** SPREAD_POWER
 
 
 def _relative_sizes(errors: Array, rows: NDArray[np.int64], count: int) -> tuple[Array, Array]:

@@ -1,14 +1,12 @@
 """The period of a set, if the calendar offers several: a day or a week, a year or none."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attangent.forecast.data.calendar import TimeStep, period_of
 from attangent.forecast.data.panel import Panel, seasonal_scale
-from attangent.forecast.pipeline.backtest import Backtest
 from attangent.forecast.pipeline.combination import PanelRequest, forecast_panel
 
 Array = NDArray[np.float64]
@@ -48,17 +46,12 @@ def _fitting(series: Sequence[Array], periods: Sequence[int], horizon: int) -> i
 
 
 def _error(sample: Sequence[Array], period: int, longer: int, horizon: int) -> float:
-    """Return the mean absolute error of forecasts from earlier ends, in units of single steps.
-
-    Models for many series are left out: they take most of the time.
-    """
+    """Return the mean absolute error of forecasts from earlier ends, in units of single steps."""
     errors = []
     for back in (horizon * (k + 1) for k in range(ENDS)):
         panel = Panel.of([values[: len(values) - back] for values in sample], period, longer=longer)
-        backtest = Backtest.of(panel, horizon)
-        cheap = replace(backtest, models=[model for model in backtest.models if not model.many_only])
         actual = np.stack([values[len(values) - back :][:horizon] for values in sample])
-        forecasts = forecast_panel(panel, PanelRequest(horizon, period), cheap).forecasts
+        forecasts = forecast_panel(panel, PanelRequest(horizon, period)).forecasts
         scale = seasonal_scale(Panel(panel.values, panel.lengths, 1))
         errors.append(float((np.abs(forecasts - actual).mean(axis=1) / scale).mean()))
     return float(np.mean(errors))

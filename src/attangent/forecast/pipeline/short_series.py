@@ -22,6 +22,8 @@ WIDER = 1.1
 
 Chosen with the other constants on training parts of the sets of docs/competitions.md.
 """
+WIDEST = 2.5
+"""Largest factor by which intervals widen because times differ."""
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
 """Ridge penalties relative to the number of windows."""
 
@@ -69,11 +71,13 @@ class ShortFit:
         weights: (L, H), the last row is b; zero if repeating the last value was better on held-out windows.
         ratio: Usual step relative to the level.
         errors: Scaled held-out errors (R, H).
+        wider: Factor on the intervals.
     """
 
     weights: Array
     ratio: float
     errors: Array
+    wider: float
 
     @classmethod
     def of(cls, windows: Array, sources: NDArray[np.int64], length: int) -> "ShortFit":
@@ -104,7 +108,7 @@ class ShortFit:
         if worst <= 0.5 * max(gain.mean(), 0.0) or gain.mean() < 2 * gain.std() / np.sqrt(len(gain)):
             best = None
         weights = np.zeros((length, y.shape[1])) if best is None else _ridge(x, y, best)
-        return cls(weights, ratio, errors[best])
+        return cls(weights, ratio, errors[best], WIDER * _widening(errors[best], folds))
 
     def predict(self, inputs: Array, probabilities: Array) -> tuple[Array, Array]:
         """Return forecasts (n, H) and quantiles (n, H, Q) of short series (n, L)."""
@@ -113,7 +117,20 @@ class ShortFit:
         count = len(self.errors)
         ranks = np.clip((probabilities * (count + 1) - 1) / max(count - 1, 1), 0.0, 1.0)
         spread = np.quantile(self.errors, ranks, axis=0).T  # (H, Q)
-        return middle, middle[:, :, None] + WIDER * scale[:, :, None] * spread[None]
+        return middle, middle[:, :, None] + self.wider * scale[:, :, None] * spread[None]
+
+
+def _widening(errors: Array, folds: NDArray[np.int64]) -> float:
+    """Return the factor with which intervals from all other times cover 80 % of the errors at a time."""
+    if len(np.unique(folds)) == 1:
+        return 1.0
+    ratios = []
+    for fold in np.unique(folds):
+        low, middle, high = np.quantile(errors[folds != fold], (0.1, 0.5, 0.9), axis=0)
+        rest = errors[folds == fold] - middle
+        side = np.where(rest > 0, high - middle, middle - low)
+        ratios.append(np.abs(rest) / np.maximum(side, 1e-9))
+    return float(np.clip(np.quantile(np.concatenate(ratios), 0.8), 1.0, WIDEST))
 
 
 def _scale(inputs: Array, ratio: float) -> Array:
