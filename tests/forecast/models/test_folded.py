@@ -6,7 +6,7 @@ import pytest
 from attangent.forecast.data.panel import Panel
 from attangent.forecast.models.folded import (
     PENALTIES,
-    Folded,
+    FoldedSeasons,
     _soft_ridge,
     cycle_waves,
     level_forecasts,
@@ -19,7 +19,7 @@ RNG = np.random.default_rng(0)
 
 def folded(panel, horizon):
     count = len(panel)
-    return Folded().forecast(panel, horizon, {n: np.zeros((count, horizon)) for n in ("theta", "theta-log")})
+    return FoldedSeasons().forecast(panel, horizon, {n: np.zeros((count, horizon)) for n in ("theta", "theta-log")})
 
 
 def slow_soft_ridge(x, y):

@@ -1,7 +1,7 @@
 """The registry of forecasters. A new one is a file with one class and a line here."""
 
 from attangent.forecast.models.base import PanelModel
-from attangent.forecast.models.folded import Folded
+from attangent.forecast.models.folded import FoldedSeasons
 from attangent.forecast.models.intermittent import Intermittent
 from attangent.forecast.models.linear import Linear
 from attangent.forecast.models.naive import Naive
@@ -12,7 +12,7 @@ MODELS: tuple[PanelModel, ...] = (
     Naive(),
     Smoothing(),
     PooledRidge(),
-    Folded(),
+    FoldedSeasons(),
     Linear(),
     Intermittent(),
 )

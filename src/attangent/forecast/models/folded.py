@@ -31,7 +31,7 @@ LAGGED = 20
 PENALTIES = tuple(float(penalty) for penalty in 10.0 ** np.arange(-4, 4.1, 1.0))
 
 
-class Folded(PanelModel):
+class FoldedSeasons(PanelModel):
     """y_{c, j} = l_c + s_j, or l_c s_j in "-log": l_c the mean of season c, s_j the median of its steps.
 
     Levels, or their logarithms, follow a ridge regression on a trend, the last level and the level one longer
