@@ -19,7 +19,9 @@ RNG = np.random.default_rng(0)
 
 def folded(panel, horizon):
     count = len(panel)
-    return FoldedSeasons().forecast(panel, horizon, {n: np.zeros((count, horizon)) for n in ("theta", "theta-log")})
+    return FoldedSeasons().forecast(
+        panel, horizon, {n: np.zeros((count, horizon)) for n in ("theta", "theta-log")}
+    )
 
 
 def slow_soft_ridge(x, y):
