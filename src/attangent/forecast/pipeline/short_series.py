@@ -87,7 +87,7 @@ class ShortFit:
         of what they gain on average: series of one time share what happened then. With a single time, each
         half of the series is forecast from the other.
         """
-        times = np.cumsum(np.diff(sources, prepend=-1) < 0)
+        times = np.cumsum(np.diff(sources, prepend=-1) < 0).astype(np.int64)
         folds = times if times[-1] > 0 else sources % 2
         inputs = windows[:, :length]
         steps = np.abs(np.diff(inputs, axis=1)).mean(axis=1)
