@@ -120,12 +120,30 @@ int attention_forward(const Call *known, void *const *addresses, Parallel *paral
     return run(&call, parallel, call.k ? passes->attend : passes->forward, call.heads / call.sharing, call.parts);
 }
 
-/* The prefix adds to the gradient of the queries that the tokens write: it comes second. */
+/* Both backward passes over one head of the prefix. The prefix adds to the gradient of the queries that the tokens write:
+   it comes second. */
+static int backward_of_head(const Call *call, int64_t head, int64_t part)
+{
+    const Passes *passes = &kinds[kind()];
+    const int64_t count = call->sharing / call->key_sharing;
+    for (int64_t batch = 0; batch < call->batch; batch++)
+        for (int64_t i = 0; i < count; i++)
+            if (passes->token_backward(call, head * count + i, batch))
+                return 1;
+    return passes->backward(call, head, part);
+}
+
+/* One task per head of the prefix if its rows are those of whole heads of keys, and if the threads then share the work
+   evenly: waking them once costs less, and the rows are still in cache. */
 int attention_backward(const Call *known, void *const *addresses, Parallel *parallel)
 {
     const Call call = completed(known, addresses);
     const Passes *passes = &kinds[kind()];
+    const int64_t heads = call.heads / call.sharing;
+    const int even = heads % call.threads == 0 || heads >= 4 * call.threads;
+    if (call.k && call.parts == 1 && call.sharing % call.key_sharing == 0 && even)
+        return run(&call, parallel, backward_of_head, heads, 1);
     if (call.k && run(&call, parallel, passes->token_backward, call.heads / call.key_sharing, call.batch))
         return 1;
-    return run(&call, parallel, passes->backward, call.heads / call.sharing, call.parts);
+    return run(&call, parallel, passes->backward, heads, call.parts);
 }

@@ -114,6 +114,13 @@ def _torch_parallel() -> Any | None:
     return None
 
 
+class GradientFields(NamedTuple):
+    """Into how many parts a backward pass cuts the rows of a head, and the fields of its call."""
+
+    parts: int
+    fields: bytes
+
+
 class CompiledPrefix(NamedTuple):
     """A prefix whose weights the compiled code can read; `prepare` builds it."""
 
@@ -126,58 +133,71 @@ class CompiledPrefix(NamedTuple):
     cap: float
 
     def forward(
-        self, q: Queries, out: Outputs, lse: RowNumbers, for_backward: bool
+        self, q: Queries, out: Outputs, lse: RowNumbers, for_backward: bool, fields: bytes | None = None
     ) -> tuple[RowNumbers | None, RowNumbers | None]:
-        """Add the prefix to `out` in place; return log |total mass| if wanted, and its sign."""
+        """Add the prefix to `out` in place; return log |total mass| if wanted, and its sign.
+
+        `fields` are those of such a call, if known.
+        """
         total, sign = self.totals(q, for_backward)
-        self._forward({"q": q, "out": out, "lse": lse, "total": total, "sign": sign}, None)
+        self._forward({"q": q, "out": out, "lse": lse, "total": total, "sign": sign}, None, fields)
         return total, sign
 
     def attend(
         self, q: Queries, tokens: KeyValues, for_backward: bool, fields: bytes | None = None
     ) -> tuple[Outputs, RowNumbers | None, RowNumbers | None] | None:
-        """Return the merged output, then as `forward`; None for a prefix of zeros, which torch must do.
-
-        `fields` are those of such a call, if known.
-        """
-        out = empty_rows(q, tokens.v.shape[-1])
+        """Return the merged output, then as `forward`; None for a prefix of zeros, which torch must do."""
+        k, v, *_ = tokens
+        out = empty_rows(q, v.shape[-1])
         total, sign = self.totals(q, for_backward)
-        done = self._forward({"q": q, "out": out, "total": total, "sign": sign}, tokens, fields)
-        return (out, total, sign) if done else None
+        rows = {"q": q, "out": out, "total": total, "sign": sign}
+        rows |= {"k": k, "v": v, "added": _added(q, tokens)}
+        return (out, total, sign) if self._forward(rows, tokens, fields) else None
 
     def backward(
-        self,
-        rows: GradientRows,
-        tokens: KeyValues | None = None,
-        known: dict[tuple[Any, ...], bytes] | None = None,
+        self, rows: GradientRows, tokens: KeyValues | None = None, known: GradientFields | None = None
     ) -> list[Tensor]:
         """Return the gradients of Z, mass and the map's weights; add that of q to `grad_q` in place.
 
         Given tokens, write all of the gradient of q to `grad_q`, and return those of k and v first. `known`
-        collects the fields of calls that differ in the layout of the gradient only.
+        are the fields of such a call, if known.
         """
         q, out, total, sign, grad, grad_q = rows
-        parts = self.parts(q, for_gradients=True)
-        weights = [tensor for tensor in (self.affine.weight, self.affine.bias) if tensor is not None]
-        # every part of the rows writes its own sums: threads then need no lock and results no order
-        shapes = [(parts, *self.Z.shape[:1], *like.shape[1:]) for like in (self.Z, self.mass, *weights)]
-        sums = [torch.empty(shape, dtype=torch.float32) for shape in shapes]
-        of_tokens = [] if tokens is None else [torch.empty_like(tokens.k), torch.empty_like(tokens.v)]
         tensors = {"q": q, "out": out, "total": total, "sign": sign, "grad": grad, "grad_q": grad_q}
-        tensors |= dict(zip(("grad_Z", "grad_mass", "grad_weight", "grad_bias"), sums, strict=False))
-        tensors |= self._token_tensors(q, tokens)
-        tensors |= dict(zip(("grad_k", "grad_v"), of_tokens, strict=False))
-        layout = grad.stride(), out.stride(), parts
-        fields = None if known is None else known.get(layout)
-        if fields is None:
-            fields = self.fields(parts, tensors, tokens)
-            if known is not None:
-                known[layout] = fields
+        of_tokens = []
+        if tokens is not None:
+            k, v, *_ = tokens
+            of_tokens = [torch.empty_like(k), torch.empty_like(v)]
+            tensors |= {"k": k, "v": v, "added": _added(q, tokens)}
+            tensors |= {"grad_k": of_tokens[0], "grad_v": of_tokens[1]}
+        parts, fields = known or self.gradient_fields(tensors, tokens)
+        sums = self._gradient_sums(parts)
+        tensors |= zip(("grad_Z", "grad_mass", "grad_weight", "grad_bias"), sums, strict=False)
         is_done(self.library.backward(fields, self.addresses(tensors), self.library.parallel))
-        grad_Z, grad_mass, *of_form = (each[0] if parts == 1 else each.sum(dim=0) for each in sums)
-        if of_form:
-            of_form = self.features.affine_gradients(of_form[0], of_form[-1])
-        return [*of_tokens, grad_Z, grad_mass, *of_form]
+        if parts > 1:
+            sums = [each.sum(dim=0) for each in sums]
+        if self.affine.weight is not None:
+            sums[2:] = self.features.affine_gradients(sums[2], sums[-1])
+        return of_tokens + sums
+
+    def gradient_fields(self, tensors: Tensors, tokens: KeyValues | None) -> GradientFields:
+        """Return the numbers of a backward pass."""
+        q = tensors["q"]
+        assert q is not None
+        parts = self.parts(q, for_gradients=True)
+        return GradientFields(parts, self.fields(parts, tensors, tokens))
+
+    def _gradient_sums(self, parts: int) -> list[Tensor]:
+        """Allocate the gradients of Z, mass and the map's weights.
+
+        Every part of the rows writes its own sums: threads then need no lock and results no order.
+        """
+        weights = [each for each in self.affine[1:3] if each is not None]
+        if parts == 1 and not weights:
+            return [torch.empty_like(self.Z), torch.empty_like(self.mass)]
+        shapes = [(parts, len(self.Z), *like.shape[1:]) for like in (self.Z, self.mass, *weights)]
+        sums = [torch.empty(shape, dtype=torch.float32) for shape in shapes]
+        return [each[0] for each in sums] if parts == 1 else sums
 
     def totals(self, q: Queries, for_backward: bool) -> tuple[RowNumbers | None, RowNumbers | None]:
         """Allocate log |total mass| per row if wanted, and its sign if that can be negative."""
@@ -213,20 +233,12 @@ class CompiledPrefix(NamedTuple):
         )
         return bytes(fields)
 
-    def _forward(self, rows: Tensors, tokens: KeyValues | None, fields: bytes | None = None) -> bool:
-        q = rows["q"]
-        assert q is not None
-        tensors = {**rows, **self._token_tensors(q, tokens)}
-        fields = self.fields(self.parts(q), tensors, tokens) if fields is None else fields
+    def _forward(self, tensors: Tensors, tokens: KeyValues | None, fields: bytes | None) -> bool:
+        if fields is None:
+            q = tensors["q"]
+            assert q is not None
+            fields = self.fields(self.parts(q), tensors, tokens)
         return is_done(self.library.forward(fields, self.addresses(tensors), self.library.parallel))
-
-    def _token_tensors(self, q: Queries, tokens: KeyValues | None) -> Tensors:
-        if tokens is None:
-            return {}
-        bias = tokens.mask.bias
-        if bias is not None:
-            bias = bias.float().expand(*q.shape[:3], tokens.k.shape[2])
-        return {"k": tokens.k, "v": tokens.v, "added": bias}
 
     def parts(self, q: Queries, for_gradients: bool = False) -> int:
         """Return into how many parts to cut the rows of a head: enough for all threads, none too short."""
@@ -242,7 +254,14 @@ class CompiledPrefix(NamedTuple):
 def empty_rows(q: Queries, values: int) -> Outputs:
     """Allocate outputs (B, H, Lq, values) in the dtype of q, laid out as torch's attention does."""
     batch, heads, rows, _ = q.shape
-    return torch.empty(batch, rows, heads, values, dtype=q.dtype).transpose(1, 2)
+    steps = rows * heads * values, values, heads * values, 1
+    return torch.empty_strided((batch, heads, rows, values), steps, dtype=q.dtype)
+
+
+def _added(q: Queries, tokens: KeyValues) -> Tensor | None:
+    """Return the bias of the logits for every query and key; None without a bias."""
+    bias = tokens.mask.bias
+    return None if bias is None else bias.float().expand(*q.shape[:3], tokens.k.shape[2])
 
 
 def packed(tensors: Tensors) -> bytes:

@@ -52,7 +52,7 @@ def prepare(
     if library is None:
         return None
     affine = readable(features, Z)
-    if affine is None or not (_is_plain(Z) and _is_plain(mass)):
+    if affine is None or not (is_plain(Z) and is_plain(mass)):
         return None
     return CompiledPrefix(library, features, affine, Z.contiguous(), mass.contiguous(), gain, cap)
 
@@ -65,7 +65,7 @@ def readable(features: FeatureMap, Z: StateZ) -> Affine | None:
     if affine.weight is None:
         return affine
     weights = [None if tensor is None else tensor.contiguous() for tensor in affine[1:]]
-    if not all(tensor is None or _is_plain(tensor) for tensor in weights):
+    if not all(tensor is None or is_plain(tensor) for tensor in weights):
         return None
     return Affine(affine.kind, *weights)
 
@@ -84,7 +84,7 @@ def takes_tokens(library: AttentionLibrary, q: Queries, k: Keys, v: Values, mask
     fits = q.shape[-1] <= _LARGEST_DIM >= v.shape[-1] and v.shape[-1] % _VECTOR == 0
     if not fits or q.shape[-2] < _FEWEST_QUERIES:
         return False
-    return takes(q, k, v) and _is_plain(k, q.dtype) and _is_plain(v, q.dtype)
+    return takes(q, k, v) and is_plain(k, q.dtype) and is_plain(v, q.dtype)
 
 
 def differentiates_tokens(q: Queries, k: Keys) -> bool:
@@ -96,10 +96,11 @@ def _is_read(bias: Tensor | None, k: Keys) -> bool:
     """Return whether the bias of neighbouring keys is contiguous."""
     if bias is None:
         return True
-    return _is_plain(bias, k.dtype) and bias.shape[-1] == k.shape[2] and bias.stride(-1) == 1
+    return is_plain(bias, k.dtype) and bias.shape[-1] == k.shape[2] and bias.stride(-1) == 1
 
 
-def _is_plain(tensor: Tensor, dtype: torch.dtype = torch.float32) -> bool:
+def is_plain(tensor: Tensor, dtype: torch.dtype = torch.float32) -> bool:
+    """Return whether this is an ordinary tensor of the dtype on the CPU."""
     plain = type(tensor) is Tensor or type(tensor) is nn.Parameter
     return plain and tensor.dtype == dtype and tensor.device.type == "cpu"
 

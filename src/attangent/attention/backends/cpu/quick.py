@@ -5,6 +5,7 @@ itself. A `CallPlan` keeps the result of that work for similar calls. It holds n
 stays valid when weights are trained, moved or replaced.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -13,13 +14,27 @@ from torch import Tensor, nn
 
 from attangent._core.errors import AttangentError
 from attangent.attention._inputs import LEAST_FUSED_SCALE, check_scale, check_state, check_tokens
-from attangent.attention.backends.cpu.library import TYPES, AttentionLibrary, empty_rows, is_done, packed
-from attangent.attention.backends.cpu.prepare import prepare, readable, takes_tokens
-from attangent.attention.backends.torch.fused import FusedAttention, FusedCall, KnownFields
-from attangent.attention.backends.torch.tokens import CpuFlash, KeyValues, fused_for
+from attangent.attention.backends.cpu.library import (
+    TYPES,
+    AttentionLibrary,
+    CompiledPrefix,
+    GradientFields,
+    empty_rows,
+)
+from attangent.attention.backends.cpu.prepare import (
+    differentiates_tokens,
+    is_plain,
+    prepare,
+    readable,
+    takes,
+    takes_tokens,
+)
+from attangent.attention.backends.torch.fused import FusedAttention, FusedCall, forward, only_wanted
+from attangent.attention.backends.torch.tokens import CpuFlash, GradientRows, KeyValues, fused_for
+from attangent.attention.features.base import Affine
 from attangent.attention.masks import resolve_mask
 from attangent.attention.prefix import Prefix, largest_exponent, query_gain
-from attangent.attention.shapes import Outputs
+from attangent.attention.shapes import Outputs, StateMass, StateZ
 
 _is_transforming = torch._C._are_functorch_transforms_active
 _is_tracing = torch._C._get_tracing_state
@@ -29,23 +44,37 @@ class CallPlan(NamedTuple):
     """How to make calls of one signature.
 
     Attributes:
-        signature: All that the plan depends on.
-        call: The call in the general form, for gradients; None if the general path must make these calls.
+        call: The call in the general form.
         library: The compiled code.
-        fields: The fields of the compiled call.
+        form: The map's form without its weights.
+        weight_heads: Number of heads with separate weights of the map; 0 for a map without weights.
+        gain: From `query_gain`.
+        fields: The fields of the forward pass.
         attends: Whether the compiled code attends to the tokens too.
-        of_map: Kind of the map's form and number of heads with separate weights; None without weights.
+        backward: The fields of backward passes by the layout of their tensors; None for the general path.
     """
 
-    signature: tuple[Any, ...]
-    call: FusedCall | None = None
-    library: AttentionLibrary | None = None
-    fields: bytes = b""
-    attends: bool = False
-    of_map: tuple[str, int] | None = None
+    call: FusedCall
+    library: AttentionLibrary
+    form: Affine
+    weight_heads: int
+    gain: float
+    fields: bytes
+    attends: bool
+    backward: dict[tuple[Any, ...], GradientFields | None]
+
+    def prefix(self, Z: StateZ, mass: StateMass) -> CompiledPrefix | None:
+        """Return the prefix with its present weights; None if the map's form has changed."""
+        affine = self.form
+        if self.weight_heads:
+            affine = readable(self.call.features, Z)
+            if affine is None or (affine.kind, _weight_heads(affine)) != (self.form.kind, self.weight_heads):
+                return None
+        return CompiledPrefix(self.library, self.call.features, affine, Z, mass, self.gain, self.call.cap)
 
 
-_plans: WeakKeyDictionary[nn.Module, CallPlan] = WeakKeyDictionary()
+_plans: WeakKeyDictionary[nn.Module, tuple[tuple[Any, ...], CallPlan | None]] = WeakKeyDictionary()
+"""The signature of the last call with a state and its plan; None if the general path must make it."""
 
 
 def quick_attention(
@@ -60,18 +89,21 @@ def quick_attention(
         Z, mass = state.weights()
         inputs = q, k, v, Z, mass, state.features, causal, scale
         signature = _signature(*inputs)
-        plan = _plans.get(state)  # type: ignore[call-overload]
+        known = _plans.get(state)  # type: ignore[call-overload]
     except (AttributeError, RuntimeError, TypeError, ValueError):
         return None  # the general path explains what is wrong, if anything is
-    if plan is None or plan.signature != signature:
-        plan = _plans[state] = _planned(signature, *inputs)  # type: ignore[index]
-    if plan.call is None:
+    if known is None or known[0] != signature:
+        known = _plans[state] = signature, _planned(*inputs)  # type: ignore[index]
+    plan = known[1]
+    if plan is None:
         return None
     if torch.is_grad_enabled():
         tensors = q, k, v, Z, mass, *plan.call.features.trained()
         if any(tensor.requires_grad for tensor in tensors):
+            if plan.attends:
+                return PlannedAttention.apply(plan, *tensors)
             return FusedAttention.apply(plan.call, *tensors)
-    return _attend(plan, plan.call, q, k, v, Z, mass)
+    return _attend(plan, q, k, v, Z, mass)
 
 
 def _signature(*inputs: Any) -> tuple[Any, ...]:
@@ -85,61 +117,109 @@ def _signature(*inputs: Any) -> tuple[Any, ...]:
 
 
 @torch.no_grad()  # a plan may call torch's attention, whose tensors gradient checkpointing would count
-def _planned(signature: tuple[Any, ...], *inputs: Any) -> CallPlan:
+def _planned(*inputs: Any) -> CallPlan | None:
     q, k, v, Z, mass, features, causal, scale = inputs
-    nothing = CallPlan(signature)
     try:
         check_tokens(q, k, v)
         check_state(q, v, features.dim, features.size, Z, mass)
     except AttangentError:
-        return nothing
+        return None
     if q.dtype not in TYPES:
-        return nothing
+        return None
     factor = check_scale(scale, q.shape[-1])
     mask = resolve_mask(None, causal, q, k)
     unmasked = mask.bias is None and mask.empty is None and factor >= LEAST_FUSED_SCALE
     laid_out = q.stride(-1) == k.stride(-1) == v.stride(-1) == 1
     fused = fused_for(q, k, v, mask)
     if not unmasked or not laid_out or not isinstance(fused, CpuFlash):
-        return nothing
+        return None
     call = FusedCall(fused, features, mask, factor, largest_exponent(torch.float32))
     prefix = prepare(features, Z, mass, query_gain(factor, features.dim), call.cap)
     if prefix is None or not (Z.is_contiguous() and mass.is_contiguous()):
-        return nothing
+        return None
     attends = takes_tokens(prefix.library, q, k, v, mask)
-    tensors = dict(zip(("out", "lse"), _token_rows(attends, call, q, k, v), strict=True))
-    fields = prefix.fields(
-        prefix.parts(q), {"q": q, "k": k, "v": v, **tensors}, KeyValues(k, v, mask, factor)
+    rows = (empty_rows(q, v.shape[-1]), None) if attends else fused.forward(q, k, v, mask, factor)[:2]
+    tensors = {"q": q, "k": k, "v": v, "out": rows[0], "lse": rows[1]}
+    fields = prefix.fields(prefix.parts(q), tensors, KeyValues(k, v, mask, factor))
+    form = Affine(prefix.affine.kind)
+    return CallPlan(
+        call, prefix.library, form, _weight_heads(prefix.affine), prefix.gain, fields, attends, {}
     )
-    form, weight, *_ = prefix.affine
-    of_map = None if weight is None else (form, len(weight))
-    known = KnownFields(fields, {}) if attends else None
-    return CallPlan(signature, call._replace(known=known), prefix.library, fields, attends, of_map)
 
 
-def _token_rows(
-    attends: bool, call: FusedCall, q: Tensor, k: Tensor, v: Tensor
-) -> tuple[Tensor, Tensor | None]:
-    """Return the output and the logsumexp of tokens by torch; if compiled code attends, room for it."""
-    if attends:
-        return empty_rows(q, v.shape[-1]), None
-    out, lse, _ = call.fused.forward(q, k, v, call.mask, call.scale)
-    return out, lse
+def _weight_heads(affine: Affine) -> int:
+    return 0 if affine.weight is None else len(affine.weight)
 
 
-def _attend(plan: CallPlan, call: FusedCall, *inputs: Tensor) -> Outputs | None:
-    library = plan.library
-    assert library is not None
-    q, k, v, Z, mass = inputs
-    tensors: dict[str, Tensor | None] = {"q": q, "Z": Z, "mass": mass}
-    if plan.of_map is not None:
-        affine = readable(call.features, Z)
-        if affine is None or affine.weight is None or plan.of_map != (affine.kind, len(affine.weight)):
-            return None
-        tensors |= {"weight": affine.weight, "bias": affine.bias, "level": affine.level}
-    out, tensors["lse"] = _token_rows(plan.attends, call, q, k, v)
-    tensors["out"] = out
+def _attend(plan: CallPlan, q: Tensor, k: Tensor, v: Tensor, Z: Tensor, mass: Tensor) -> Outputs | None:
+    prefix = plan.prefix(Z, mass)
+    if prefix is None:
+        return None
+    fused, _, mask, scale, _ = plan.call
     if plan.attends:
-        tensors |= {"k": k, "v": v}
-    done = is_done(library.forward(plan.fields, packed(tensors), library.parallel))
-    return out if done else call.fused.forward(q, k, v, call.mask, call.scale)[0]
+        results = prefix.attend(q, KeyValues(k, v, mask, scale), False, plan.fields)
+        if results is not None:
+            return results[0]
+    out, lse, _ = fused.forward(q, k, v, mask, scale)
+    if not plan.attends:
+        prefix.forward(q, out, lse, False, plan.fields)
+    return out
+
+
+class PlannedAttention(FusedAttention):
+    """`FusedAttention` of a plan whose tokens compiled code attends to."""
+
+    @staticmethod
+    def forward(ctx: Any, plan: CallPlan, *inputs: Tensor):
+        q, k, v, Z, mass, *_ = inputs
+        call = plan.call
+        prefix = plan.prefix(Z, mass)
+        tokens = KeyValues(k, v, call.mask, call.scale)
+        results = None if prefix is None else prefix.attend(q, tokens, True, plan.fields)
+        out, total, sign = forward(call, q, k, v, Z, mass)[:3] if results is None else results
+        ctx.save_for_backward(*inputs, out, total, sign)
+        ctx.plan = plan
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor):
+        wanted = ctx.needs_input_grad
+        if any(wanted[1:4]) and not (torch.is_grad_enabled() or torch.compiler.is_compiling()):
+            grads = _differentiate(ctx.plan, ctx.saved_tensors, grad)
+            if grads is not None:
+                return tuple(grads) if all(wanted[1:]) else only_wanted(grads, wanted)
+        ctx.call = ctx.plan.call
+        ctx.saved = None
+        return FusedAttention.backward(ctx, grad)
+
+
+def _differentiate(plan: CallPlan, saved: Sequence[Any], grad: Outputs) -> list[Tensor | None] | None:
+    """Return None for the plan and all gradients; None if the general path must compute them."""
+    q, k, v, Z, mass, *_, out, total, sign = saved
+    prefix = plan.prefix(Z, mass)
+    if prefix is None:
+        return None
+    # hooks on saved tensors may have changed their layout
+    layout = (
+        *(q.stride(), k.stride(), v.stride(), Z.stride(), mass.stride(), out.stride(), total.stride()),
+        *(q.dtype, k.dtype, v.dtype, Z.dtype, mass.dtype, out.dtype, total.dtype),
+        *(grad.stride(), grad.dtype, torch.get_num_threads()),
+    )
+    tokens = KeyValues(k, v, plan.call.mask, plan.call.scale)
+    grad_q = torch.empty_like(q)
+    rows = GradientRows(q, out, total, sign, grad, grad_q)
+    if layout not in plan.backward:
+        plan.backward[layout] = _gradient_fields(prefix, tokens, rows)
+    known = plan.backward[layout]
+    return None if known is None else [None, grad_q, *prefix.backward(rows, tokens, known)]
+
+
+def _gradient_fields(prefix: CompiledPrefix, tokens: KeyValues, rows: GradientRows) -> GradientFields | None:
+    q, k, v = rows.q, tokens.k, tokens.v
+    read_whole = prefix.Z, prefix.mass, rows.total
+    if not all(is_plain(tensor) and tensor.is_contiguous() for tensor in read_whole):
+        return None
+    if not takes(q, k, v, rows.out, rows.grad) or not differentiates_tokens(q, k):
+        return None
+    gradients = {"grad_k": torch.empty_like(k), "grad_v": torch.empty_like(v)}
+    return prefix.gradient_fields({**rows._asdict(), "k": k, "v": v, **gradients}, tokens)

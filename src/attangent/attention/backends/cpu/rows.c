@@ -13,6 +13,7 @@
 #endif
 #define BESIDE 2 /* vectors of a row in such a product */
 #define TILE 48 /* rows whose features exist at once, so that they stay in cache; a multiple of AT_ONCE */
+_Static_assert(LANES % AT_ONCE == 0, "a size that is padded to LANES must be a multiple of AT_ONCE");
 
 #include "vectors.h"
 
@@ -20,7 +21,7 @@
 typedef struct {
     const Call *call;
     int64_t head, hidden; /* features with weights */
-    int64_t features, dim, values; /* steps between rows: the sizes padded to LANES, features to AT_ONCE too */
+    int64_t features, dim, values; /* steps between rows: the sizes padded to LANES */
     float *memory, level, *Z, *mass, *sizes, *W, *bias; /* W is (dim, features) */
     float *x, *w, *terms, *share, *delta; /* a tile: inputs, features, w Z; then one number per row */
     float *Zt, *Wt, *g, *t, *inner, *grad_Z, *grad_mass, *grad_W, *grad_bias; /* for the backward pass */
@@ -28,7 +29,6 @@ typedef struct {
 
 INLINE int64_t in_lanes(int64_t count) { return (count + LANES - 1) / LANES * LANES; }
 INLINE int64_t in_rows(int64_t count) { return (count + AT_ONCE - 1) / AT_ONCE * AT_ONCE; }
-INLINE int64_t padded(int64_t count) { return in_lanes(count) > in_rows(count) ? in_lanes(count) : in_rows(count); }
 INLINE int is_learned(const Call *c) { return c->kind == LEARNED_ELU || c->kind == LEARNED_GELU; }
 
 /* Map the index of a feature here to its index in the caller's order. */
@@ -45,18 +45,19 @@ static void free_task(Task *k)
 }
 
 /* Whether a buffer is always written before it is read: its padding then need not be zeroed. */
-INLINE int is_written_whole(const Task *k, float **room, int backward)
+INLINE int is_written_whole(const Task *k, float **room)
 {
     const Call *c = k->call;
-    return (room == &k->Z && k->values == c->values) || (room == &k->x && k->dim == c->dim)
-           || (room == &k->W && !c->weight) || (room == &k->w && !backward) || room == &k->terms || room == &k->t;
+    return ((room == &k->Z || room == &k->g) && k->values == c->values) || (room == &k->x && k->dim == c->dim)
+           || room == &k->w || room == &k->terms || room == &k->t || room == &k->Zt;
 }
 
 static int make_rooms(Task *k, int backward)
 {
-    const int64_t F = k->features, D = k->dim, V = k->values;
-    const int64_t counts[] = {F * V, F, F, D * F, F, TILE * D, TILE * F, TILE * V, TILE + LANES, TILE + LANES,
-                              V * F, F * D, TILE * V, TILE * F, TILE * F, F * V, F, F * D, F};
+    const int64_t F = k->features, D = k->dim, V = k->values, weights = k->call->weight ? F * D : 0;
+    const int64_t inner = k->call->kind == LEARNED_GELU ? TILE * F : 0;
+    const int64_t counts[] = {F * V, F, F, weights, F, TILE * D, TILE * F, TILE * V, TILE + LANES, TILE + LANES,
+                              V * F, weights, TILE * V, TILE * F, inner, F * V, F, weights, F};
     float **rooms[] = {&k->Z, &k->mass, &k->sizes, &k->W, &k->bias, &k->x, &k->w, &k->terms, &k->share, &k->delta,
                        &k->Zt, &k->Wt, &k->g, &k->t, &k->inner, &k->grad_Z, &k->grad_mass, &k->grad_W, &k->grad_bias};
     const int used = backward ? 19 : 10;
@@ -69,7 +70,7 @@ static int make_rooms(Task *k, int backward)
     float *next = k->memory;
     for (int i = 0; i < used; next += counts[i++]) {
         *rooms[i] = next;
-        if (!is_written_whole(k, rooms[i], backward))
+        if (!is_written_whole(k, rooms[i]))
             memset(next, 0, counts[i] * sizeof *next);
     }
     return 0;
@@ -103,7 +104,7 @@ static void divide_rows(Task *k)
 
 static int make_task(Task *k, const Call *c, int64_t head, int backward)
 {
-    *k = (Task){.call = c, .head = head, .hidden = c->size - is_learned(c), .features = padded(c->size),
+    *k = (Task){.call = c, .head = head, .hidden = c->size - is_learned(c), .features = in_lanes(c->size),
                 .dim = in_lanes(c->dim), .values = in_lanes(c->values), .level = c->level ? c->level[head] : 0.0f};
     if (make_rooms(k, backward))
         return 1;
@@ -150,6 +151,20 @@ INLINE Place place_of(const Task *k, int64_t i)
     return (Place){line / c->sharing, k->head * c->sharing + line % c->sharing, i % c->rows};
 }
 
+/* The row after p. */
+INLINE Place next_place(const Task *k, Place p)
+{
+    const int64_t sharing = k->call->sharing;
+    if (++p.row < k->call->rows)
+        return p;
+    p.row = 0;
+    if (++p.head == (k->head + 1) * sharing) {
+        p.head -= sharing;
+        p.batch++;
+    }
+    return p;
+}
+
 INLINE int64_t offset(Strides s, Place p) { return p.batch * s.batch + p.head * s.head + p.row * s.row; }
 
 INLINE int64_t flat(const Call *c, Place p) { return (p.batch * c->heads + p.head) * c->rows + p.row; }
@@ -166,8 +181,9 @@ INLINE void read_row(float *to, const void *from, int64_t at, int64_t count, int
 INLINE void read_inputs(const Task *k, int64_t first, int64_t count)
 {
     const Call *c = k->call;
-    for (int64_t r = 0; r < count; r++)
-        read_row(k->x + r * k->dim, c->q, offset(c->q_step, place_of(k, first + r)), c->dim, c->bfloat, c->gain);
+    Place p = place_of(k, first);
+    for (int64_t r = 0; r < count; r++, p = next_place(k, p))
+        read_row(k->x + r * k->dim, c->q, offset(c->q_step, p), c->dim, c->bfloat, c->gain);
     memset(k->x + count * k->dim, 0, (in_rows(count) - count) * k->dim * sizeof *k->x);
 }
 
@@ -289,14 +305,15 @@ INLINE void merge_tile(const Task *k, int64_t first, int64_t count, int64_t done
     read_inputs(k, first, count);
     features(k, rows, shift, NULL);
     product(0, 1.0f, k->terms, k->values, k->w, k->features, k->Z, k->values, rows, c->size, in_lanes(c->values));
-    for (int64_t r = 0; r < count; r++) {
+    Place p = place_of(k, first);
+    for (int64_t r = 0; r < count; r++, p = next_place(k, p)) {
         mass[r] = product_with(k->w + r * k->features, k->mass, in_lanes(c->size));
-        lse[r] = c->k ? tile.top[done + r] : c->lse[offset(c->lse_step, place_of(k, first + r))];
+        lse[r] = c->k ? tile.top[done + r] : c->lse[offset(c->lse_step, p)];
     }
+    p = place_of(k, first);
     for (int64_t from = 0; from < count; from += LANES) {
         const Merged m = merged(load(lse + from), load(mass + from), load(shift + from), c->cap, c->positive);
-        for (int64_t r = 0; r < LANES && from + r < count; r++) {
-            const Place p = place_of(k, first + from + r);
+        for (int64_t r = 0; r < LANES && from + r < count; r++, p = next_place(k, p)) {
             const float *own = c->k ? tile.out + (done + from + r) * k->values : NULL;
             blend(c, offset(c->out_step, p), own, k->terms + (from + r) * k->values, m.keep[r], m.add[r]);
             if (c->total)
@@ -312,8 +329,8 @@ INLINE void read_gradients(const Task *k, int64_t first, int64_t count, const fl
 {
     const Call *c = k->call;
     const float lowest = -3.40282347e38f;
-    for (int64_t r = 0; r < count; r++) {
-        const Place p = place_of(k, first + r);
+    Place p = place_of(k, first);
+    for (int64_t r = 0; r < count; r++, p = next_place(k, p)) {
         const float total = c->total[flat(c, p)];
         read_row(k->g + r * k->values, c->grad, offset(c->grad_step, p), c->values, c->bfloat, 1.0f);
         read_row(k->terms + r * k->values, c->out, offset(c->out_step, p), c->values, c->bfloat, 1.0f);
@@ -322,8 +339,9 @@ INLINE void read_gradients(const Task *k, int64_t first, int64_t count, const fl
     }
     for (int64_t r = 0; r < count; r += LANES)
         store(k->share + r, exponential(smaller(load(k->share + r), all(c->cap))));
-    for (int64_t r = 0; c->sign && r < count; r++)
-        k->share[r] *= c->sign[flat(c, place_of(k, first + r))];
+    p = place_of(k, first);
+    for (int64_t r = 0; c->sign && r < count; r++, p = next_place(k, p))
+        k->share[r] *= c->sign[flat(c, p)];
     for (int64_t r = count; r < in_rows(count); r++) {
         k->share[r] = k->delta[r] = 0.0f;
         memset(k->g + r * k->values, 0, k->values * sizeof *k->g);
@@ -354,8 +372,9 @@ INLINE void pull_back(const Task *k, int64_t rows)
 INLINE void add_to_queries(const Task *k, int64_t first, int64_t count, const float *grad_x, int64_t step)
 {
     const Call *c = k->call;
-    for (int64_t r = 0; r < count; r++) {
-        const int64_t at = offset(c->grad_q_step, place_of(k, first + r));
+    Place p = place_of(k, first);
+    for (int64_t r = 0; r < count; r++, p = next_place(k, p)) {
+        const int64_t at = offset(c->grad_q_step, p);
         const float *from = grad_x + r * step, gain = c->gain;
         if (c->bfloat) {
             uint16_t *own = (uint16_t *)c->grad_q + at;

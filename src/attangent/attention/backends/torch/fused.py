@@ -26,18 +26,6 @@ from attangent.attention.prefix import Prefix, PrefixWeights, largest_exponent, 
 from attangent.attention.shapes import Keys, Outputs, Queries, RowNumbers, StateMass, StateZ, Values
 
 
-class KnownFields(NamedTuple):
-    """The fields of calls that compiled code is known to take.
-
-    Attributes:
-        forward: Fields of the forward pass.
-        backward: Fields of backward passes, by the strides of gradient and output and the number of parts.
-    """
-
-    forward: bytes
-    backward: dict[tuple[Any, ...], bytes]
-
-
 class FusedCall(NamedTuple):
     """The arguments of both passes that are not differentiated.
 
@@ -47,7 +35,6 @@ class FusedCall(NamedTuple):
         mask: The mask.
         scale: Factor of the logits.
         cap: From `largest_exponent`.
-        known: Fields of earlier calls of the same kind, whose checks need not be repeated.
     """
 
     fused: FusedTokens
@@ -55,7 +42,6 @@ class FusedCall(NamedTuple):
     mask: Mask
     scale: float
     cap: float
-    known: KnownFields | None = None
 
 
 def fused_attention(
@@ -118,7 +104,7 @@ def forward(
     compiled = _token_code(call, Z, mass, q, k, v)
     if compiled is not None:
         # one compiled call attends to tokens and prefix; it leaves a prefix of zeros to torch
-        results = compiled.attend(q, tokens, for_backward, None if call.known is None else call.known.forward)
+        results = compiled.attend(q, tokens, for_backward)
         if results is not None:
             return *results, None
     out, lse, saved = call.fused.forward(q, k, v, call.mask, call.scale)
@@ -131,19 +117,15 @@ def _token_code(
     call: FusedCall, Z: StateZ, mass: StateMass, q: Queries, k: Keys, v: Values
 ) -> CompiledPrefix | None:
     """Return the prefix for compiled code that attends to the tokens too; None if torch must."""
-    if call.known is not None:
-        return _prepared(call, Z, mass)
     compiled = _compiled(call, Z, mass, q) if isinstance(call.fused, CpuFlash) else None
     return compiled if compiled is not None and takes_tokens(compiled.library, q, k, v, call.mask) else None
 
 
-def _prepared(call: FusedCall, Z: StateZ, mass: StateMass) -> CompiledPrefix | None:
-    return prepare(call.features, Z, mass, query_gain(call.scale, call.features.dim), call.cap)
-
-
 def _compiled(call: FusedCall, Z: StateZ, mass: StateMass, *rows: Tensor) -> CompiledPrefix | None:
     """Return the prefix for compiled code; None if there is none or it cannot read these rows."""
-    return _prepared(call, Z, mass) if takes(*rows) else None
+    if not takes(*rows):
+        return None
+    return prepare(call.features, Z, mass, query_gain(call.scale, call.features.dim), call.cap)
 
 
 def _prefix(call: FusedCall, Z: StateZ, mass: StateMass, *rows: Tensor) -> CompiledPrefix | TorchPrefix:
@@ -163,9 +145,8 @@ def backward(
         compiled = _token_code(call, Z, mass, q, k, v)
         if compiled is not None and takes(q, out, grad) and differentiates_tokens(q, k):
             grad_q = torch.empty_like(q)
-            known = None if call.known is None else call.known.backward
-            grads = grad_q, *compiled.backward(rows._replace(grad_q=grad_q), tokens, known)
-            return _wanted(grads, wanted)
+            grads = grad_q, *compiled.backward(rows._replace(grad_q=grad_q), tokens)
+            return only_wanted(grads, wanted)
     grads: tuple[Tensor | None, ...] = (None, None, None)
     state_grads: list[Any] = [None] * (len(inputs) - 3)
     if any(wanted[:3]):
@@ -176,8 +157,9 @@ def backward(
         rows = rows._replace(grad_q=grads[0] if wanted[0] else None)
         laid_out = [tensor for tensor in (q, out, grad, rows.grad_q) if tensor is not None]
         state_grads = _prefix(call, Z, mass, *laid_out).backward(rows)
-    return _wanted((*grads, *state_grads), wanted)
+    return only_wanted((*grads, *state_grads), wanted)
 
 
-def _wanted(grads: Sequence[Tensor | None], wanted: Sequence[bool]) -> tuple[Tensor | None, ...]:
+def only_wanted(grads: Sequence[Tensor | None], wanted: Sequence[bool]) -> tuple[Tensor | None, ...]:
+    """Return the wanted gradients, and None for the others."""
     return tuple(grad if want else None for grad, want in zip(grads, wanted, strict=True))
