@@ -60,7 +60,7 @@ def test_the_tests_of_the_example_and_of_a_new_package_pass(packages, tmp_path):
     command = [sys.executable, "-m", "pytest", *options, str(EXAMPLE / "tests"), str(folder / "tests")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stdout
-    assert "passed" in done.stdout
+    assert "6 passed" in done.stdout
 
 
 def test_the_example_is_listed_and_packages_that_cannot_be_used_are_named_and_left_out(tmp_path):
