@@ -1,20 +1,23 @@
 """Scores of tokens against the model's own attention and against autograd."""
 
+from dataclasses import replace
+
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent.attention.backends.torch.portable import merged
 from attangent.compression.attribution import (
-    _groups,
     best_of_each_head,
     best_tokens,
     layer_effects,
     margins,
+    scored_width,
     token_scores,
 )
 from attangent.compression.capture import Room, intercepted, prefill
-from attangent.compression.text import Calibration, Turn
+from attangent.compression.lessons import lesson_rows
+from attangent.compression.text import Turn
 from tests.compression.cases import tiny_llama
 
 PROMPT = torch.arange(30) % 61
@@ -30,14 +33,15 @@ def test_attention_is_the_largest_that_the_model_itself_pays():
             out = model(torch.cat([PROMPT, turn.ids])[None], output_attentions=True)
         seen = torch.stack([a[0, :, 30:, :30] for a in out.attentions])  # (layers, H, L, m)
         slow.append(seen.amax(dim=2).unflatten(1, (2, 2)).amax(dim=2))
-    found = token_scores(model, prefill(model, PROMPT), TURNS).attention
+    found = token_scores(model, prefill(model, PROMPT), lesson_rows(TURNS)).attention
     expected = torch.stack(slow).amax(dim=0)
     torch.testing.assert_close(torch.stack(list(found.values())), expected, atol=1e-5, rtol=1e-3)
 
 
 def test_effects_are_the_gradient_of_the_margins_in_the_log_masses_of_the_tokens():
     model = tiny_llama(layers=2)
-    cache, text = prefill(model, PROMPT), Calibration.of([TURNS[0].ids])
+    cache = prefill(model, PROMPT)
+    row = lesson_rows(TURNS[:1])[0]
     biases = {}
 
     def handle(call):
@@ -49,42 +53,35 @@ def test_effects_are_the_gradient_of_the_margins_in_the_log_masses_of_the_tokens
 
     positions = 30 + torch.arange(len(TURNS[0].ids))[None]
     with intercepted(model, handle):
-        logits = model(text.ids, position_ids=positions, use_cache=False).logits
-    counted = torch.arange(len(TURNS[0].ids))[None] >= 3
-    expected = torch.autograd.grad(margins(logits, text.ids, counted).sum(), list(biases.values()))
-    heard = layer_effects(model, cache, text, [3])
+        logits = model(row.text.ids, position_ids=positions, use_cache=False).logits
+    log_p = logits[0, 2:-1].log_softmax(dim=-1).gather(1, TURNS[0].answer.unsqueeze(1))
+    expected = torch.autograd.grad(margins(log_p).sum(), list(biases.values()))
+    heard, _ = layer_effects(model, cache, row)
     for one, slow in zip(heard.values(), expected, strict=True):
         torch.testing.assert_close(one.effects.flatten(0, 2), slow.abs(), atol=1e-5, rtol=1e-3)
         assert slow.abs().max() > 1e-3
 
 
-def test_margins_are_those_of_the_answer_alone():
-    logits = torch.randn(1, 5, 7, generator=torch.Generator().manual_seed(0))
-    ids, counted = torch.tensor([[1, 2, 3, 4, 5]]), torch.tensor([[False, False, False, True, True]])
-    chances = logits.softmax(dim=-1)
-    p = torch.stack([chances[0, 2, 4], chances[0, 3, 5]])
-    torch.testing.assert_close(margins(logits, ids, counted), (p / (1 - p)).log())
+def test_margins_are_log_odds_up_to_the_largest():
+    p = torch.tensor([0.001, 0.5, 0.9])
+    torch.testing.assert_close(margins(p.log()), (p / (1 - p)).log())
+    assert margins(torch.tensor([-1e-12])).tolist() == [8.0]
 
 
-def test_what_is_said_for_sure_counts_no_more_than_the_largest_margin():
-    logits = torch.zeros(1, 2, 7)
-    logits[0, 0, 3] = 40.0
-    found = margins(logits, torch.tensor([[0, 3]]), torch.tensor([[False, True]]))
-    assert found.tolist() == [8.0]
-
-
-def test_turns_are_read_in_groups_of_like_length():
-    turns = [Turn(torch.zeros(2), torch.zeros(length)) for length in (4, 4, 4, 2, 4, 30, 2)]
-    groups = [[len(turn.answer) for turn in group] for group in _groups(turns, 24)]
-    assert groups == [[30], [4, 4, 4, 4], [2, 2]]
+def test_rows_are_narrower_after_longer_prompts():
+    model = tiny_llama(layers=2)
+    assert scored_width(prefill(model, PROMPT)) == 96
+    with_long = prefill(model, PROMPT)
+    keys = torch.zeros(2, 40_000, 8)
+    with_long = replace(with_long, layers={"a": (keys, keys)})
+    assert scored_width(with_long) == (3 << 21) // 80_000
 
 
 def test_room_that_is_used_again_gives_the_same_scores():
     model, room = tiny_llama(layers=2), Room()
     cache = prefill(model, PROMPT)
-    text = Calibration.of([turn.ids for turn in TURNS])
-    asked = [len(turn.asked) for turn in TURNS]
-    heard = [layer_effects(model, cache, text, asked, some) for some in (None, room, room)]
+    row = lesson_rows(TURNS)[0]
+    heard = [layer_effects(model, cache, row, some)[0] for some in (None, room, room)]
     for name, alone in heard[0].items():
         assert torch.equal(heard[1][name].effects, alone.effects)
         assert heard[1][name].effects.data_ptr() == heard[2][name].effects.data_ptr()
@@ -94,7 +91,7 @@ def test_the_model_is_left_without_gradients_and_answers_as_before():
     model = tiny_llama(layers=2)
     cache = prefill(model, PROMPT)
     before = model(PROMPT[None]).logits
-    scores = token_scores(model, cache, TURNS).together()
+    scores = token_scores(model, cache, lesson_rows(TURNS)).together()
     assert all(parameter.grad is None for parameter in model.parameters())
     assert torch.equal(model(PROMPT[None]).logits, before)
     assert all((layer >= 0).all() and layer.shape == (2, 30) for layer in scores.values())
@@ -102,9 +99,9 @@ def test_the_model_is_left_without_gradients_and_answers_as_before():
 
 def test_sums_and_largest_effects_are_those_of_all_effects():
     model = tiny_llama(layers=2)
-    text = Calibration.of([turn.ids for turn in TURNS])
-    heard = layer_effects(model, prefill(model, PROMPT), text, [len(turn.asked) for turn in TURNS])
-    parts = torch.rand(text.ids.shape, generator=torch.Generator().manual_seed(0))
+    row = lesson_rows(TURNS)[0]
+    heard, _ = layer_effects(model, prefill(model, PROMPT), row)
+    parts = torch.rand(row.text.ids.shape, generator=torch.Generator().manual_seed(0))
     for one in heard.values():
         slow = (one.effects * parts[:, None, :, None]).flatten(1, 3).amax(dim=1)
         torch.testing.assert_close(one.largest_effects(parts), slow)

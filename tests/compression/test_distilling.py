@@ -10,13 +10,12 @@ from attangent.compression import distilling
 from attangent.compression.capture import run
 from attangent.compression.distilling import (
     Distillation,
-    Lessons,
-    Teacher,
     VirtualTokens,
     distill_states,
     enough_steps,
     fitting_rate,
 )
+from attangent.compression.lessons import Teacher, lesson_rows
 from attangent.compression.prompt_cache import whole_prompt, with_states
 from attangent.compression.resume_cache import ResumeCache
 from attangent.compression.text import Turn
@@ -30,25 +29,23 @@ def turn(asked, answer):
 
 
 def test_short_turns_share_a_row_and_only_their_answers_count():
-    lessons = Lessons.of([turn(3, 4), turn(90, 6), turn(0, 5), turn(4, 0), turn(0, 1)])
+    lessons = lesson_rows([turn(3, 4), turn(90, 6), turn(0, 5), turn(4, 0), turn(0, 1)])
     assert len(lessons) == 2  # the last two cannot be learnt
-    assert lessons.counted.sum(dim=1).tolist() == [6, 4 + 4]
-    ids, counted = lessons.text.ids[1], lessons.counted[1]
-    following = ids[1:][counted[:-1]]
-    assert following.tolist() == [20, 21, 22, 23, 21, 22, 23, 24]
+    assert [len(row.counted) for row in lessons] == [6, 4 + 4]
+    assert lessons[1].answers.tolist() == [20, 21, 22, 23, 21, 22, 23, 24]
 
 
 def test_nothing_to_learn_is_refused():
     with pytest.raises(AttangentError, match="nothing to train on"):
-        Lessons.of([turn(4, 0)])
+        lesson_rows([turn(4, 0)])
 
 
 def test_turns_in_one_row_are_read_as_each_by_itself():
     job = run_of(tiny_llama(layers=2), Letters(), TEXT)
     turns = [turn(3, 8), turn(2, 5), turn(0, 6)]
-    lessons = Lessons.of(turns)
+    lessons = lesson_rows(turns)
     assert len(lessons) == 1
-    together = lessons.logits(job.model, 0, job.cache.length, whole_prompt(job.cache))
+    together = lessons[0].logits(job.model, job.cache.length, whole_prompt(job.cache))
     alone = []
     for one in turns:
         logits = run(job.model, one.ids[None], job.cache.length, whole_prompt(job.cache)).logits[0]
@@ -125,7 +122,7 @@ def test_the_teachers_divergence_is_that_of_the_whole_vocabulary_where_all_of_it
 
 def test_what_is_not_kept_counts_as_one(monkeypatch):
     torch.manual_seed(0)
-    monkeypatch.setattr("attangent.compression.distilling._LIKELIEST", 3)
+    monkeypatch.setattr("attangent.compression.lessons._LIKELIEST", 3)
     one, other = torch.randn(2, 5, 40).unbind()
     p, q = one.softmax(-1), other.softmax(-1)
     top = p.topk(3).indices
@@ -212,13 +209,24 @@ def test_masses_stay_one_where_tokens_have_none_of_their_own(job, tmp_path):
 
 
 def test_without_a_plan_the_text_is_read_twice_within_bounds(job):
-    turns = job.scored_turns
-    few, many = Lessons.of(turns[:1]), Lessons.of(turns * 200)
-    assert enough_steps(few) == 12
-    assert enough_steps(many) == 18
-    between = Lessons.of(turns * 16)
-    assert enough_steps(between, batch=2) == len(between)
+    assert enough_steps(1) == 12
+    assert enough_steps(200) == 18
+    assert enough_steps(15, batch=2) == 15
     assert job.distill(job.fit(6)).distilled == 12
+
+
+def test_scoring_leaves_the_teachers_that_training_needs(job):
+    _ = job.scores
+    known = dict(job._teachers)
+    assert sorted(known) == list(range(len(job.scored_rows)))
+    start = job.fit(6)
+    fresh = distill_states(job.model, job.cache, start.states, job.lessons, Distillation(2))
+    shared = distill_states(
+        job.model, job.cache, start.states, job.lessons, Distillation(2), teachers=job._teachers
+    )
+    for name, state in fresh.items():
+        torch.testing.assert_close(shared[name].Z, state.Z, atol=1e-5, rtol=1e-4)
+    assert all(job._teachers[index] is teacher for index, teacher in known.items())
 
 
 def test_the_rate_is_smaller_where_less_is_wrong_at_the_start(job, losses):

@@ -24,6 +24,7 @@ from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.cli.data import convert_gguf
 from attangent.compression.attribution import token_scores
+from attangent.compression.lessons import lesson_rows
 from attangent.compression.pipeline import CompressionRun
 from attangent.compression.prompt_cache import PromptCache
 from attangent.compression.request import CompressionRequest
@@ -179,7 +180,7 @@ def _general_scores(model: Any, tokenizer: Any) -> Mapping[str, torch.Tensor]:
     job = CompressionRun(model, tokenizer, request, folder=real_folder(WORK / "valley"))
     stored = job.resume.load_tensors("scores-by-effect")
     if stored is None:
-        scores = token_scores(model, job.cache, [*job.repetitions, *job.recitations]).together()
+        scores = token_scores(model, job.cache, lesson_rows([*job.repetitions, *job.recitations])).together()
         stored = job.resume.save_tensors("scores-by-effect", scores)
     return stored
 

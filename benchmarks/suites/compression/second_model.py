@@ -19,6 +19,7 @@ from torch import Tensor
 from attangent._core.files import write_json
 from attangent.compression import CompressionRequest
 from attangent.compression.attribution import best_tokens, token_scores
+from attangent.compression.lessons import lesson_rows
 from attangent.compression.pipeline import CompressionRun
 from benchmarks.harness import folders
 from benchmarks.suites.compression.means import groups, table
@@ -44,7 +45,7 @@ def selected(job: CompressionRun, size: int) -> Entry:
     """The most attended tokens of a repetition, unchanged."""
 
     def scores() -> Mapping[str, Tensor]:
-        return token_scores(job.model, job.cache, job.repetitions).attention
+        return token_scores(job.model, job.cache, lesson_rows(job.repetitions)).attention
 
     return timed(SELECTION, size, lambda: job.cache.chosen_states(best_tokens(scores(), size), None))
 

@@ -5,22 +5,21 @@ attention to j. With g the gradient of the objective at the output, the objectiv
 The absolute value of that is the effect of the token on the query.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from attangent._core.progress import Advance, no_progress
-from attangent.compression.capture import LayerEffects, Listener, Room, leaf_embeddings, run
+from attangent.compression.capture import LayerEffects, Listener, Room, leaf_embeddings
+from attangent.compression.lessons import WIDTH, LessonRow, Teacher
 from attangent.compression.prompt_cache import PromptCache
-from attangent.compression.text import SINKS, Calibration, Turn
+from attangent.compression.text import SINKS
 
-# Maximum number of tokens of text read at a time.
-_AT_ONCE = 192
 # Maximum number of effects in memory at a time, per query head of a KV head.
 _EFFECTS = 3 << 21
 # Answers more certain than this count as certain: their gradients say nothing about the prompt.
@@ -50,92 +49,73 @@ class TokenScores:
 
 
 def token_scores(
-    model: Any, cache: PromptCache, turns: Sequence[Turn], progress: Advance = no_progress
+    model: Any,
+    cache: PromptCache,
+    rows: Sequence[LessonRow],
+    progress: Advance = no_progress,
+    teachers: dict[int, Teacher] | None = None,
 ) -> TokenScores:
-    """Score the prompt's tokens by the answers of `turns`, read after the whole prompt.
+    """Score the prompt's tokens by the answers of turns, read after the whole prompt.
 
     Head sizes follow from these scores: the best tokens of all heads together are kept.
 
     Args:
         model: A causal language model.
         cache: The prompt.
-        turns: Questions with their answers.
-        progress: Called with the number of turns just read.
+        rows: Questions with their answers.
+        progress: Called after every row.
+        teachers: Gets the predictions with the whole prompt, by row, which training needs too.
 
     Returns:
         The largest attention and effect of each token in each layer and KV head.
     """
     scores = TokenScores({}, {})
     room = Room()
-    for group in _groups(turns, _at_once(cache)):
-        text = Calibration.of([turn.ids for turn in group])
-        layers = layer_effects(model, cache, text, [len(turn.asked) for turn in group], room)
+    for index, row in enumerate(rows):
+        layers, teacher = layer_effects(model, cache, row, room)
+        if teachers is not None:
+            teachers[index] = teacher
         # Effects count relative to the sum of all effects on the same position, so that every token of an
         # answer has the same weight. The mean in the denominator damps positions at which the prompt does
         # little: their relative effects are noise.
         sums = torch.stack([effects.sums for effects in layers.values()]).sum(dim=0)
-        weights = 1 / (sums + sums[text.valid].mean().clamp(min=1e-12))
+        weights = 1 / (sums + sums.mean().clamp(min=1e-12))
         for name, effects in layers.items():
             _keep_largest(scores.attention, name, effects.attention)
             _keep_largest(scores.effect, name, effects.largest_effects(weights))
-        progress(len(group))
+        progress(1)
     return scores
 
 
-def _at_once(cache: PromptCache) -> int:
+def scored_width(cache: PromptCache) -> int:
     """Return how many tokens of text to read at a time: their effects in all layers exist together."""
     each = sum(keys.shape[0] * keys.shape[1] for keys, _ in cache.layers.values())
-    return max(1, min(_AT_ONCE, _EFFECTS // each))
+    return max(1, min(WIDTH, _EFFECTS // each))
 
 
 def _keep_largest(largest: dict[str, Tensor], name: str, scores: Tensor) -> None:
     largest[name] = torch.maximum(largest[name], scores) if name in largest else scores
 
 
-def _groups(turns: Sequence[Turn], at_once: int) -> Iterator[list[Turn]]:
-    """Group turns of similar length, the longest first, with at most `at_once` tokens per group."""
-    group: list[Turn] = []
-    for turn in sorted(turns, key=lambda turn: len(turn.ids), reverse=True):
-        if group and len(group[0].ids) * (len(group) + 1) > at_once:
-            yield group
-            group = []
-        group.append(turn)
-    if group:
-        yield group
-
-
 def layer_effects(
-    model: Any, cache: PromptCache, text: Calibration, asked: Sequence[int], room: Room | None = None
-) -> Mapping[str, LayerEffects]:
-    """Return the effects of the prompt's tokens in every layer while the text is read.
-
-    `asked` has the number of tokens of each sequence that belong to its question.
-    """
-    listener = Listener(cache, text.valid, room)
-    # Logits of the questions are never used; not computing them saves most of the output layer.
-    first = max(0, min(asked) - 1)
+    model: Any, cache: PromptCache, row: LessonRow, room: Room | None = None
+) -> tuple[Mapping[str, LayerEffects], Teacher]:
+    """Return the effects of the prompt's tokens in every layer while a row is read, and its predictions."""
+    listener = Listener(cache, room)
     with torch.enable_grad(), leaf_embeddings(model) as leaves:
-        spoken = text.ids.shape[1] - first
-        logits = run(model, text.ids, cache.length, listener, logits_to_keep=spoken).logits
-        answered = text.valid & (torch.arange(text.ids.shape[1]) >= torch.tensor(asked).unsqueeze(1))
-        ids = text.ids[:, first:].to(logits.device)
-        torch.autograd.grad(margins(logits, ids, answered[:, first:]).sum(), leaves)
-    return listener.layers
+        logits = row.logits(model, cache.length, listener)
+        answers = row.answers.to(logits.device).unsqueeze(1)
+        log_p = logits.float().log_softmax(dim=-1).gather(1, answers)
+        torch.autograd.grad(margins(log_p).sum(), leaves)
+    return listener.layers, Teacher.of(logits.detach())
 
 
-def margins(
-    logits: Float[Tensor, "batch length vocabulary"],
-    ids: Int[Tensor, "batch length"],
-    counted: Bool[Tensor, "batch length"],
-) -> Float[Tensor, " tokens"]:
-    """Return log(p / (1 - p)) of the `counted` tokens, with p from the logits of the token before.
+def margins(log_p: Float[Tensor, "*tokens"]) -> Float[Tensor, "*tokens"]:
+    """Return log(p / (1 - p)), bounded.
 
     Unlike log p, the margin and its gradient keep growing as an answer becomes certain.
     """
-    predicted = counted[:, 1:].to(logits.device)
-    # Selecting before the softmax avoids probabilities of the whole vocabulary at every position.
-    chances = logits[:, :-1][predicted].float().log_softmax(dim=-1)
-    log_p = chances.gather(1, ids[:, 1:][predicted].unsqueeze(1)).squeeze(1).clamp(max=-1e-5)
+    log_p = log_p.clamp(max=-1e-5)
     return (log_p - torch.log(-torch.expm1(log_p))).clamp(-_LARGEST_MARGIN, _LARGEST_MARGIN)
 
 

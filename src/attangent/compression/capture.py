@@ -233,14 +233,13 @@ class Room:
 class Listener:
     """A handler that answers with exact attention and records its gradients in the backward pass."""
 
-    def __init__(self, cache: PromptCache, valid: Tensor, room: Room | None = None):
+    def __init__(self, cache: PromptCache, room: Room | None = None):
         self.cache = cache
-        self.valid = valid
         self.room = room or Room()
         self.layers: dict[str, LayerEffects] = {}
 
     def __call__(self, call: AttentionCall) -> Tensor:
-        effects = LayerEffects(call, *self.cache.layers[call.layer], self.valid, self.room)
+        effects = LayerEffects(call, *self.cache.layers[call.layer], self.room)
         self.layers[call.layer] = effects
         output, lse = self.cache.without_prompt(call)
         return _Attention.apply(call.q, output, lse, effects).to(call.q.dtype)  # type: ignore[return-value]
@@ -289,23 +288,19 @@ class LayerEffects:
         call: AttentionCall,
         keys: Float[Tensor, "kv_heads m d"],
         values: Float[Tensor, "kv_heads m dv"],
-        valid: Tensor,
         room: Room | None = None,
     ):
         self.call = call
         self.keys = keys
         self.values = values
-        self.valid = valid
         self.room = room or Room()
 
     def record(self, q: Tensor, gradient: Tensor, output: Tensor, total: Tensor) -> Tensor:
         """Record effects and attention; return the gradient in the queries through the prompt's logits."""
         batch, heads, rows, _ = q.shape
         kv_heads, tokens, _ = self.keys.shape
-        # An infinite logsumexp gives padding no attention, so it has no effects and no gradient.
-        hidden = total.masked_fill(~self.valid.to(total.device)[:, None], torch.inf).unsqueeze(-1)
         of_output = (gradient * output).sum(dim=-1, keepdim=True)
-        grouped = [by_kv_head(x, kv_heads) for x in (q, gradient, of_output, hidden)]
+        grouped = [by_kv_head(x, kv_heads) for x in (q, gradient, of_output, total.unsqueeze(-1))]
         effects = self.room.empty(self.call.layer, (kv_heads, grouped[0].shape[1], tokens), q)
         self.attention = q.new_zeros(kv_heads, tokens)
         of_queries = torch.empty_like(grouped[0])

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attangent._core.checks import check_size
@@ -18,15 +17,10 @@ from attangent._core.random import generator
 from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import Anchors
 from attangent.attention.prefix import Ragged
-from attangent.compression.capture import run_packed
-from attangent.compression.prompt_cache import Handler, PromptCache, PromptState, whole_prompt, with_states
+from attangent.compression.lessons import LessonRow, Teacher
+from attangent.compression.prompt_cache import PromptCache, PromptState, whole_prompt, with_states
 from attangent.compression.resume_cache import ResumeCache
-from attangent.compression.text import PackedText, Turn, sharing_rows
 
-# Minimum width of a row: short turns share one.
-_WIDTH = 96
-# Number of the teacher's most likely tokens that count one by one; all others count as one.
-_LIKELIEST = 256
 _LARGEST_RATE = 0.006
 _LARGE_LOSS = 0.06
 _ROUNDS = 2
@@ -64,58 +58,12 @@ class Distillation:
             raise AttangentError(f"rate must be above 0 and below 10 (got {self.rate!r})")
 
 
-@dataclass(frozen=True)
-class Lessons:
-    """Turns to train on, several per row.
-
-    Attributes:
-        text: The rows.
-        counted: Whether the token after each position (B, L) belongs to an answer. Questions are read, but
-            their likelihood does not count.
-    """
-
-    text: PackedText
-    counted: Tensor
-
-    @classmethod
-    def of(cls, turns: Sequence[Turn]) -> "Lessons":
-        """Pack all turns that have an answer and at least two tokens.
-
-        Raises:
-            AttangentError: If there is no such turn.
-        """
-        turns = [turn for turn in turns if len(turn.ids) > 1 and len(turn.answer)]
-        if not turns:
-            raise AttangentError("there is nothing to train on; pass at least one text of two tokens")
-        lengths = [len(turn.ids) for turn in turns]
-        rows = [[turns[i] for i in row] for row in sharing_rows(lengths, max(_WIDTH, *lengths))]
-        text = PackedText.of([[turn.ids for turn in row] for row in rows])
-        marks = [torch.cat([_counted(turn) for turn in row]) for row in rows]
-        return cls(text, torch.nn.utils.rnn.pad_sequence(marks, batch_first=True))
-
-    def __len__(self) -> int:
-        return len(self.counted)
-
-    def logits(self, model: Any, row: int, offset: int, handler: Handler) -> Tensor:
-        """Return the logits (T, vocabulary) at the positions of a row that count."""
-        length = int((self.text.number[row] >= 0).sum())
-        text = PackedText(*(part[row : row + 1, :length] for part in self.text))
-        # Logits of the whole vocabulary are the largest tensors here: compute only those that count.
-        counted = self.counted[row, :length].nonzero().squeeze(1).to(model.device)
-        return run_packed(model, text, offset, handler, logits_to_keep=counted).logits[0]
-
-
-def _counted(turn: Turn) -> Tensor:
-    positions = torch.arange(len(turn.ids))
-    return (positions >= len(turn.asked) - 1) & (positions < len(turn.ids) - 1)
-
-
-def enough_steps(lessons: Lessons, batch: int = Distillation.batch) -> int:
+def enough_steps(rows: int, batch: int = Distillation.batch) -> int:
     """Return the number of steps that reads every row twice, between 12 and 18.
 
     Fewer than 12 leave no room for the warm-up and the decay of the rate.
     """
-    return min(_MOST_STEPS, max(_FEWEST_STEPS, math.ceil(_ROUNDS * len(lessons) / batch)))
+    return min(_MOST_STEPS, max(_FEWEST_STEPS, math.ceil(_ROUNDS * rows / batch)))
 
 
 def fitting_rate(loss: float) -> float:
@@ -180,48 +128,15 @@ def _deviation(x: Tensor) -> float:
     return max(x.std(unbiased=False).item(), 1e-6)
 
 
-@dataclass(frozen=True)
-class Teacher:
-    """The model's next-token distribution with the whole prompt.
-
-    Attributes:
-        tokens: Most likely tokens (T, 256).
-        log_chances: Their log probabilities (T, 256).
-        log_rest: Log probability (T) of all others together.
-    """
-
-    tokens: Int[Tensor, "T top"]
-    log_chances: Float[Tensor, "T top"]
-    log_rest: Float[Tensor, " T"]
-
-    @classmethod
-    def of(cls, logits: Float[Tensor, "T vocabulary"]) -> "Teacher":
-        """Keep the most likely tokens of these logits."""
-        log_chances = logits.float().log_softmax(dim=-1)
-        top = log_chances.topk(min(_LIKELIEST, logits.shape[-1]), dim=-1)
-        return cls(top.indices, top.values, _log_rest(top.values))
-
-    def divergence(self, logits: Float[Tensor, "T vocabulary"]) -> Float[Tensor, ""]:
-        """Return the mean over positions of KL(teacher || student)."""
-        student = logits.float().log_softmax(dim=-1).gather(-1, self.tokens)
-        top = (self.log_chances.exp() * (self.log_chances - student)).sum(dim=-1)
-        rest = self.log_rest.exp() * (self.log_rest - _log_rest(student))
-        return (top + rest).mean()
-
-
-def _log_rest(log_chances: Tensor) -> Tensor:
-    """Return log(1 - sum of probabilities), bounded below so that gradients stay finite."""
-    return torch.log1p(-log_chances.exp().sum(dim=-1).clamp(max=1 - 1e-6))
-
-
 def distill_states(
     model: Any,
     cache: PromptCache,
     states: Mapping[str, PromptState],
-    lessons: Lessons,
+    lessons: Sequence[LessonRow],
     plan: Distillation,
     resume: ResumeCache | None = None,
     progress: Advance = no_progress,
+    teachers: dict[int, Teacher] | None = None,
 ) -> dict[str, PromptState]:
     """Train states by `plan.steps` of Adam on KL(full prompt || state) over the answers of the lessons.
 
@@ -233,6 +148,7 @@ def distill_states(
         plan: Settings of the training.
         resume: Cache from which an interrupted run resumes, if its inputs are the same.
         progress: Called after every step.
+        teachers: Predictions with the whole prompt, by lesson, as far as they are known; missing ones are added.
 
     Returns:
         The trained states.
@@ -247,7 +163,7 @@ def distill_states(
     checkpoint = f"distillation-{_digest(states, lessons, plan)[:16]}"
     first, rate = _restore(resume, checkpoint, trained, optimizer)
     rate = plan.rate if rate is None else rate
-    teachers: dict[int, Teacher] = {}
+    teachers = {} if teachers is None else teachers
     order = _order(len(lessons), plan)
     for step in range(first, plan.steps):
         optimizer.zero_grad()
@@ -266,7 +182,7 @@ def _add_gradients(
     model: Any,
     cache: PromptCache,
     prefixes: Mapping[str, Any],
-    lessons: Lessons,
+    lessons: Sequence[LessonRow],
     rows: Sequence[int],
     teachers: dict[int, Teacher],
 ) -> float:
@@ -274,13 +190,13 @@ def _add_gradients(
 
     Rows are read one by one, which bounds the memory; teachers are asked once.
     """
-    total = int(lessons.counted[rows].sum())
+    total = sum(len(lessons[row].counted) for row in rows)
     mean = 0.0
     for row in rows:
         if row not in teachers:
             with torch.no_grad():
-                teachers[row] = Teacher.of(lessons.logits(model, row, cache.length, whole_prompt(cache)))
-        logits = lessons.logits(model, row, cache.length, with_states(prefixes))
+                teachers[row] = Teacher.of(lessons[row].logits(model, cache.length, whole_prompt(cache)))
+        logits = lessons[row].logits(model, cache.length, with_states(prefixes))
         loss = teachers[row].divergence(logits) * (len(logits) / total)
         loss.backward()
         mean += loss.item()
@@ -303,11 +219,12 @@ def _cosine(step: int, steps: int) -> float:
     return warm * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 
-def _digest(states: Mapping[str, PromptState], lessons: Lessons, plan: Distillation) -> str:
+def _digest(states: Mapping[str, PromptState], lessons: Sequence[LessonRow], plan: Distillation) -> str:
     """Return a digest of everything that a distillation depends on."""
     digest = hashlib.sha256(json.dumps(asdict(plan)).encode())
-    for part in (*lessons.text, lessons.counted):
-        digest.update(part.cpu().numpy().tobytes())
+    for row in lessons:
+        for part in (*row.text, row.counted):
+            digest.update(part.cpu().numpy().tobytes())
     for state in states.values():
         for tensor in state.state_dict().values():
             digest.update(tensor.cpu().contiguous().numpy().tobytes())

@@ -16,10 +16,11 @@ from torch import Tensor
 from attangent._core.checks import check_size
 from attangent._core.errors import AttangentError
 from attangent._core.progress import Advance, Progress, Stages, no_progress
-from attangent.compression.attribution import Chosen, token_scores
+from attangent.compression.attribution import Chosen, scored_width, token_scores
 from attangent.compression.bfloat16 import Halved, fast_products
 from attangent.compression.capture import prefill, run_packed, sample
-from attangent.compression.distilling import Distillation, Lessons, distill_states, enough_steps
+from attangent.compression.distilling import Distillation, distill_states, enough_steps
+from attangent.compression.lessons import LessonRow, Teacher, lesson_rows
 from attangent.compression.methods import method_named
 from attangent.compression.methods.base import CompressionMethod, LayerFitter, check_room
 from attangent.compression.prompt import (
@@ -56,10 +57,9 @@ _SENTENCES = 96
 _COVERED = 0.8
 _FITTED_SENTENCES = 24
 # Number of texts that the model writes: to fit on, and to measure with.
-_SAMPLES = {"samples": 8, "held out": 6}
-# Tokens that the model writes per sample; after a short prompt a quarter of the prompt's, at least 32.
-_SAMPLED = 40
-_SHORTEST = 32
+_SAMPLES = {"samples": 8, "held out": 8}
+# Tokens that the model writes per sample.
+_SAMPLED = 24
 _REPETITIONS = 48
 
 
@@ -101,6 +101,7 @@ class CompressionRun:
     most_questions: int = MOST_FACTS
     stages: Stages = field(init=False)
     _halved: Halved = field(init=False, default_factory=dict)
+    _teachers: dict[int, Teacher] = field(init=False, default_factory=dict)
     _last: tuple[tuple[int, str], dict[str, PromptState]] | None = field(init=False, default=None)
     _answered: list[tuple[Any, Quiz, tuple[Answer, ...]]] = field(init=False, default_factory=list)
 
@@ -179,7 +180,7 @@ class CompressionRun:
         if stored is not None:
             return stored
         opening = self.reader.opening(self.tokenizer)
-        length = min(LENGTH, len(opening) + min(_SAMPLED, max(_SHORTEST, len(self.ids) // 4)))
+        length = min(LENGTH, len(opening) + _SAMPLED)
         cache = self.cache
         with self._stage("sampling", length - len(opening)) as advance:
             seed = self.request.seed
@@ -200,12 +201,17 @@ class CompressionRun:
         return Calibration.of([*(turn.ids for turn in turns), *self.other_text()])
 
     @cached_property
-    def lessons(self) -> Lessons:
-        """Return the text to distill on: sentences asked for in many ways, and other text."""
+    def scored_rows(self) -> list[LessonRow]:
+        """Return the turns by which tokens are scored, several per row."""
+        return lesson_rows(self.scored_turns, scored_width(self.cache))
+
+    @cached_property
+    def lessons(self) -> list[LessonRow]:
+        """Return the rows to distill on: those that score tokens, and other text."""
         # Samples begin with the opening of a turn, which is given and not to be learned.
         opening = 0 if self.request.calibration is not None else len(self.reader.opening(self.tokenizer))
         other = [Turn(ids[:opening], ids[opening:]) for ids in self.other_text()]
-        return Lessons.of([*self._uncovered, *self._recited(IN_MANY_WAYS), *other])
+        return self.scored_rows + lesson_rows(other)
 
     @cached_property
     def held_out(self) -> Calibration:
@@ -221,9 +227,9 @@ class CompressionRun:
         if stored is not None:
             return stored
         cache = self.cache
-        turns = self.scored_turns
-        with self._stage("scoring", len(turns)) as advance:
-            scores = token_scores(self.model, cache, turns, advance).together()
+        rows = self.scored_rows
+        with self._stage("scoring", len(rows)) as advance:
+            scores = token_scores(self.model, cache, rows, advance, self._teachers).together()
         return self.resume.save_tensors("scores-by-sentences", scores)
 
     def fit(self, size: int, method: str = "recall") -> CompressedPrompt:
@@ -267,12 +273,12 @@ class CompressionRun:
         cache = self.cache
         lessons = self.lessons
         plan = Distillation(
-            enough_steps(lessons) if steps is None else steps,
+            enough_steps(len(lessons)) if steps is None else steps,
             seed=self.request.seed,
             masses=method_named(start.method).weighted,
         )
         with self._stage("distilling", plan.steps) as advance:
-            states = distill_states(self.model, cache, start.states, lessons, plan, self.resume, advance)
+            states = distill_states(self.model, cache, start.states, lessons, plan, self.resume, advance, self._teachers)
         return replace(start, states=states, distilled=plan.steps)
 
     # Ask: what does the compressed prompt keep?

@@ -116,7 +116,7 @@ class LayerProblem:
     def heads(self, at_most: int | None = None) -> Iterator[HeadProblem]:
         """Yield the problem of each KV head; only one is in memory at a time.
 
-        With `at_most`, every s-th query is taken, so that about this many are left.
+        With `at_most`, every s-th query is taken, so that at most this many are left.
         """
         rows = [self.rows(x) for x in (self.call.q, self.output, self.lse.unsqueeze(-1))]
         for q, rest_output, rest_lse, keys, values in zip(*rows, self.keys, self.values, strict=True):
@@ -152,8 +152,8 @@ class LayerProblem:
 
 
 def thinned_rows(rows: int, tokens: int, at_most: int | None = None) -> slice:
-    """Select every s-th row: rows x tokens must fit into memory, and about `at_most` rows are left."""
-    wanted = 1 if at_most is None else rows // at_most
+    """Select every s-th row: rows x tokens must fit into memory, and at most `at_most` rows are left."""
+    wanted = 1 if at_most is None else -(-rows // at_most)
     return slice(None, None, max(1, wanted, -(-rows * tokens // _ROWS)))
 
 
