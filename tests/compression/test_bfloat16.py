@@ -6,6 +6,7 @@ from torch import nn
 
 from attangent.compression import bfloat16
 from attangent.compression.bfloat16 import fast_products
+from attangent.compression.memory import page_out, return_freed
 
 
 def both(model, x):
@@ -56,3 +57,14 @@ def test_weights_are_converted_once(monkeypatch):
         assert torch.equal(model(x), first)
     assert halved == {model[0]: weight}
     assert weight.dtype == torch.bfloat16
+
+
+def test_a_weight_that_was_paged_out_has_the_same_values(tmp_path):
+    values = torch.arange(300_000, dtype=torch.float32)
+    values.numpy().tofile(tmp_path / "weight")
+    mapped = torch.from_file(str(tmp_path / "weight"), size=len(values))
+    for weight in (mapped[5:], values, torch.zeros(3)):
+        before = weight.clone()
+        page_out(weight)
+        return_freed()
+        assert torch.equal(weight, before)

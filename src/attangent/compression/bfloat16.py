@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attangent.compression.memory import page_out
+
 _SMALLEST = 1 << 16
 """Size of a weight below which converting the inputs takes longer than the product saves."""
 
@@ -35,6 +37,7 @@ def fast_products(model: Any, halved: Halved | None = None) -> Iterator[None]:
     for layer in layers:
         if layer not in halved:
             halved[layer] = layer.weight.detach().bfloat16()
+            page_out(layer.weight)
         layer.forward = _product(layer, halved[layer])
     try:
         yield

@@ -21,6 +21,7 @@ from attangent.compression.bfloat16 import Halved, fast_products
 from attangent.compression.capture import prefill, run_packed, sample
 from attangent.compression.distilling import Distillation, distill_states, enough_steps
 from attangent.compression.lessons import LessonRow, Teacher, lesson_rows
+from attangent.compression.memory import return_freed
 from attangent.compression.methods import method_named
 from attangent.compression.methods.base import CompressionMethod, LayerFitter, check_room
 from attangent.compression.prompt import (
@@ -39,12 +40,11 @@ from attangent.compression.request import CompressionRequest
 from attangent.compression.result import CompressedPrompt, Rotation
 from attangent.compression.resume_cache import ResumeCache, digest
 from attangent.compression.text import (
-    BY_HALVES,
-    IN_MANY_WAYS,
     LENGTH,
     REPEAT,
     Calibration,
     Turn,
+    joined_sentences,
     pieces,
     recitations,
     repetitions,
@@ -119,6 +119,7 @@ class CompressionRun:
         """Time a step that may compute in bfloat16."""
         with self.stages.stage(name, total) as advance, fast_products(self.model, self._halved):
             yield advance
+        return_freed()
 
     @cached_property
     def resume(self) -> ResumeCache:
@@ -146,14 +147,11 @@ class CompressionRun:
 
     @cached_property
     def recitations(self) -> list[Turn]:
-        """Return turns that ask for each sentence of a chat's prompt by its first half."""
-        return self._recited(BY_HALVES)
-
-    def _recited(self, ways: Sequence[str]) -> list[Turn]:
+        """Return turns that ask for the sentences of a chat's prompt by their first words."""
         if not self.reader.roles:
             return []
         read, question = (partial(f, self.tokenizer) for f in (tokens_of, self.reader.question))
-        return recitations(spread(sentences_of(self._prose()), _SENTENCES), read, question, ways)
+        return recitations(spread(joined_sentences(sentences_of(self._prose())), _SENTENCES), read, question)
 
     def _prose(self) -> str:
         if self.piece is not None:
@@ -278,7 +276,9 @@ class CompressionRun:
             masses=method_named(start.method).weighted,
         )
         with self._stage("distilling", plan.steps) as advance:
-            states = distill_states(self.model, cache, start.states, lessons, plan, self.resume, advance, self._teachers)
+            states = distill_states(
+                self.model, cache, start.states, lessons, plan, self.resume, advance, self._teachers
+            )
         return replace(start, states=states, distilled=plan.steps)
 
     # Ask: what does the compressed prompt keep?
@@ -322,7 +322,9 @@ class CompressionRun:
     ) -> list[Reply]:
         read = partial(self.reader.question, self.tokenizer)
         with fast_products(self.model, self._halved):
-            return ask(self.model, self.tokenizer, questions, read, form, progress)
+            replies = ask(self.model, self.tokenizer, questions, read, form, progress)
+        return_freed()
+        return replies
 
     def answers(self, compressed: CompressedPrompt, quiz: Quiz | None = None) -> tuple[Answer, ...]:
         """Answer a quiz, by default the prompt's, with a compressed prompt; results are remembered."""
@@ -353,6 +355,8 @@ class CompressionRun:
         """Compare the model's predictions with the compressed prompt, the whole one and none."""
         cache = self.cache
         text = self.held_out
+        # The model computes in its own dtype here: its weights need the memory of the bfloat16 ones.
+        self._halved.clear()
         with self.stages.stage("measuring", len(text)) as advance:
             return measure_fidelity(self.model, cache, compressed.states, text, advance)
 

@@ -66,11 +66,11 @@ class Answer:
 
 
 def facts_kept(answers: "Sequence[Answer]") -> dict[int, bool]:
-    """Return whether each fact is kept: at least half of the questions that ask for it are still answered."""
+    """Return whether each fact is kept: every question that asks for it is still answered."""
     kept: dict[int, list[bool]] = {}
     for answer in answers:
         kept.setdefault(answer.fact, []).append(not answer.lost)
-    return {fact: 2 * sum(replies) >= len(replies) for fact, replies in kept.items()}
+    return {fact: all(replies) for fact, replies in kept.items()}
 
 
 def kept_interval(kept: int, asked: int) -> str:

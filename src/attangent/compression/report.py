@@ -21,7 +21,7 @@ from attangent.compression.text import Calibration
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_AT_ONCE = 4
+_AT_ONCE = 2
 # Fewer facts than this say little.
 _FEW = 10
 # Lost questions and unasked parts that are printed; the report has all.

@@ -21,7 +21,7 @@ _SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 # Distill if the closed form reaches this fraction of the goal.
 _WORTH_DISTILLING = 0.6
 # Fit a size if its tokens, unfitted, reach this fraction of the goal.
-_PROMISING = 0.6
+_PROMISING = 0.5
 # Without a bound, no size is tried that makes the prompt less than this many times smaller.
 _FEWEST_TIMES = 3
 _FEWEST_QUESTIONS = 5

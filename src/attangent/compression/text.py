@@ -20,13 +20,9 @@ LENGTH = 64
 SINKS = 4
 # The request before the prompt is repeated, as KVzip words it.
 REPEAT = "Repeat the previous context exactly."
-# Ask for a sentence by its first half; used to score tokens.
-BY_HALVES = ("{half}?",)
-# Ask for sentences in turn in these ways; used in training, so that no single way is learned.
-IN_MANY_WAYS = (*BY_HALVES, 'Quote the sentence that begins with "{start}".', "Please go on: {half}")
 _NOT_TITLES = "".join(rf"(?<!\b{title}\.)" for title in ("Mr", "Mrs", "Ms", "Dr", "Prof", "St", "No"))
-_ASKED_WORDS = 12
-_START_WORDS = 3
+_ASKED_WORDS = 8
+_JOINED_WORDS = 26
 _PART_WORDS = 36
 _REPEATED = 160
 _REPEATED_EVERY = 128
@@ -152,12 +148,9 @@ def repetitions(ids: Tensor, asked: Tensor, at_most: int | None = None) -> list[
 
 
 def recitations(
-    sentences: Sequence[str],
-    tokens_of: Callable[[str], Tensor],
-    question: Callable[[str], Tensor],
-    ways: Sequence[str] = BY_HALVES,
+    sentences: Sequence[str], tokens_of: Callable[[str], Tensor], question: Callable[[str], Tensor]
 ) -> list[Turn]:
-    """Return chat turns that ask for each sentence by its beginning; the answer is the sentence.
+    """Return chat turns that ask for sentences by their first words; the answer is the sentences.
 
     After the whole prompt, the answers to them are what the prompt says, in a form in which users ask for it.
 
@@ -165,15 +158,24 @@ def recitations(
         sentences: Sentences of the prompt. Long ones are requested in parts.
         tokens_of: Turns an answer into tokens.
         question: Turns a question into tokens.
-        ways: Formats of a question with `{half}` or `{start}` of the sentence, used in turn.
     """
     turns = []
-    for index, part in enumerate(part for sentence in sentences for part in _parts(sentence)):
+    for part in (part for sentence in sentences for part in _parts(sentence)):
         words = part.split()
         half = " ".join(words[: max(2, min(_ASKED_WORDS, len(words) // 2))])
-        asked = ways[index % len(ways)].format(half=half, start=" ".join(words[:_START_WORDS]))
-        turns.append(Turn(question(asked), tokens_of(part)[:LENGTH]))
+        turns.append(Turn(question(f"{half}?"), tokens_of(part)[:LENGTH]))
     return turns
+
+
+def joined_sentences(sentences: Sequence[str]) -> list[str]:
+    """Join short consecutive sentences, so that one question asks for several."""
+    joined: list[str] = []
+    for sentence in sentences:
+        if joined and len(joined[-1].split()) + len(sentence.split()) <= _JOINED_WORDS:
+            joined[-1] += f" {sentence}"
+        else:
+            joined.append(sentence)
+    return joined
 
 
 def _parts(sentence: str) -> list[str]:

@@ -33,13 +33,13 @@ class CompressionMethod(ABC):
         name: Name under which the method is registered.
         weighted: Whether the virtual tokens have masses other than 1.
         foreseen: Whether the chosen tokens, before they are fitted, tell how many answers survive.
-        queries: Approximate number of queries on which each head is fitted; None takes all.
+        queries: Maximum number of queries on which each head is fitted; None takes all.
     """
 
     name: ClassVar[str]
     weighted: ClassVar[bool] = True
     foreseen: ClassVar[bool] = False
-    queries: ClassVar[int | None] = 4096
+    queries: ClassVar[int | None] = 3072
 
     @abstractmethod
     def choose(self, scores: Scores, size: int) -> Chosen:
