@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from attangent import AttangentError
 from attangent.compression.text import (
     Calibration,
-    pieces,
     joined_sentences,
+    pieces,
     recitations,
     sentences_of,
     sharing_rows,

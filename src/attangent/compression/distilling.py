@@ -148,7 +148,7 @@ def distill_states(
         plan: Settings of the training.
         resume: Cache from which an interrupted run resumes, if its inputs are the same.
         progress: Called after every step.
-        teachers: Predictions with the whole prompt, by lesson, as far as they are known; missing ones are added.
+        teachers: Known predictions with the whole prompt, by lesson; missing ones are added.
 
     Returns:
         The trained states.

@@ -1,4 +1,4 @@
-"""Rows of turns by which tokens are scored and states are trained, and the full prompt's predictions on them."""
+"""Rows of turns that score tokens and train states, and the predictions with the full prompt on them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

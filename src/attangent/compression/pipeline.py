@@ -10,20 +10,19 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from attangent._core.checks import check_size
 from attangent._core.errors import AttangentError
 from attangent._core.progress import Advance, Progress, Stages, no_progress
-from attangent.compression.attribution import Chosen, scored_width, token_scores
+from attangent.compression.attribution import scored_width, token_scores
 from attangent.compression.bfloat16 import Halved, fast_products
-from attangent.compression.capture import prefill, run_packed, sample
+from attangent.compression.capture import prefill, sample
 from attangent.compression.distilling import Distillation, distill_states, enough_steps
 from attangent.compression.lessons import LessonRow, Teacher, lesson_rows
 from attangent.compression.memory import return_freed
 from attangent.compression.methods import method_named
-from attangent.compression.methods.base import CompressionMethod, LayerFitter, check_room
+from attangent.compression.methods.base import CompressionMethod, check_room, fit_states
 from attangent.compression.prompt import (
     check_length,
     check_model,
@@ -384,23 +383,3 @@ class CompressionRun:
             exact,
             rotation=self._rotation,
         )
-
-
-def fit_states(
-    model: Any,
-    cache: PromptCache,
-    calibration: Calibration,
-    method: CompressionMethod,
-    chosen: Chosen,
-    progress: Advance = no_progress,
-) -> dict[str, PromptState]:
-    """Fit a state per layer in one pass of the calibration text through the model.
-
-    Returns:
-        The states by layer.
-    """
-    text = calibration.packed()
-    fitter = LayerFitter(method, cache, text.valid, chosen, progress)
-    with torch.no_grad():
-        run_packed(model, text, cache.length, fitter, logits_to_keep=1)
-    return fitter.states
