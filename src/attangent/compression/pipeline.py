@@ -137,7 +137,10 @@ class CompressionRun:
     def cache(self) -> PromptCache:
         """Read the prompt."""
         with self.stages.stage("reading", len(self.ids)) as advance:
-            return prefill(self.model, self.ids, advance, start=self._place.start, before=self._place.before)
+            cache = prefill(self.model, self.ids, advance, start=self._place.start, before=self._place.before)
+            # This runs the model too, and now its weights are in memory.
+            _ = self._rotation
+        return cache
 
     @cached_property
     def repetitions(self) -> list[Turn]:

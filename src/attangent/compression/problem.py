@@ -23,6 +23,7 @@ _MASS_RIDGE = 1e-4
 _SMALLEST_MASS = 1e-8
 _VALUE_RIDGE = 1e-2
 _ROWS = 1 << 25
+_ROWS_PER_TOKEN = 6
 # Maximum number of logits computed at a time: few enough to stay in the processor's cache.
 _AT_ONCE = 1 << 19
 _REFINING_STEPS = 25
@@ -152,8 +153,11 @@ class LayerProblem:
 
 
 def thinned_rows(rows: int, tokens: int, at_most: int | None = None) -> slice:
-    """Select every s-th row: rows x tokens must fit into memory, and at most `at_most` rows are left."""
-    wanted = 1 if at_most is None else -(-rows // at_most)
+    """Select every s-th row: rows x tokens must fit into memory, and at most `at_most` rows are left.
+
+    A prompt of many tokens gets more rows than that, in proportion.
+    """
+    wanted = 1 if at_most is None else -(-rows // max(at_most, _ROWS_PER_TOKEN * tokens))
     return slice(None, None, max(1, wanted, -(-rows * tokens // _ROWS)))
 
 
