@@ -4,8 +4,8 @@ Run `python -m benchmarks.suites.compression.documents [NAME]`.
 
 The texts and questions in texts/documents/reported were written before the first run; nothing was chosen on
 them. Those in texts/documents/building served to choose the settings and the quiz. Every method gets the same
-number of bytes, 8 and 16 times less than the full prompt. `recall` is trained if its own quiz keeps less than 95 %;
-`claimed` is the share that its quiz reports. Seconds are processor seconds on one thread. Rows go to
+number of bytes, 8 and 16 times less than the full prompt. `recall` is trained if its own quiz keeps less than
+95 %; `claimed` is the share that its quiz reports. Seconds are processor seconds on one thread. Rows go to
 benchmarks/results/compress_documents.json; those that are there already are left out unless `--again` is
 given. An interrupted run resumes; its seconds then leave out what was stored.
 """
