@@ -132,6 +132,54 @@ def test_gradients_of_a_planned_call_are_those_of_the_formula(name):
             torch.testing.assert_close(mine.double(), expected, rtol=2e-4, atol=bound)
 
 
+def step(q, k, v, state):
+    out = quick.quick_attention(q, k, v, state, False, None)
+    return torch.autograd.grad(out.square().sum(), [q, k, v, *state.parameters()])
+
+
+def test_saved_tensors_may_come_back_in_another_layout():
+    state = state_of(dim=16)
+    inputs = [t.requires_grad_() for t in tokens(rows=9, columns=9, dim=16)]
+    expected = step(*inputs, state)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t.contiguous()):
+        dense = step(*inputs, state)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t.mT.contiguous().mT):
+        columns_first = step(*inputs, state)
+    for want, *others in zip(expected, dense, columns_first, step(*inputs, state), strict=True):
+        for each in others:
+            torch.testing.assert_close(each, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("heads", "kv_heads", "state_heads"), [(4, 4, 4), (4, 4, 2), (4, 2, 4), (6, 3, 3)])
+def test_gradients_on_two_threads_are_those_on_one(heads, kv_heads, state_heads):
+    state = state_of(heads=state_heads, dim=16)
+    inputs = [t.requires_grad_() for t in tokens(70, 70, heads, kv_heads, dim=16)]
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            results.append(step(*inputs, state))
+    finally:
+        torch.set_num_threads(before)
+    for want, have in zip(*results, strict=True):
+        torch.testing.assert_close(have, want, rtol=1e-4, atol=1e-4)
+
+
+def test_only_wanted_gradients_of_a_planned_call_are_returned():
+    state = state_of(dim=16)
+    q, k, v = tokens(rows=9, columns=9, dim=16)
+    q.requires_grad_()
+    wanted = step(q, k.requires_grad_(), v.requires_grad_(), state)
+    for frozen in (k, v, *state.parameters()):
+        frozen.requires_grad_(False)
+    out = quick.quick_attention(q, k, v, state, False, None)
+    out.square().sum().backward()
+    torch.testing.assert_close(q.grad, wanted[0])
+    assert k.grad is None
+    assert state.mass.grad is None
+
+
 def test_transforms_and_autocast_go_the_general_way():
     (q, k, v), state = tokens(), state_of()
     with torch.no_grad():

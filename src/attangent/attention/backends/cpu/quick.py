@@ -166,7 +166,7 @@ def _attend(plan: CallPlan, q: Tensor, k: Tensor, v: Tensor, Z: Tensor, mass: Te
     return out
 
 
-class PlannedAttention(FusedAttention):
+class PlannedAttention(torch.autograd.Function):
     """`FusedAttention` of a plan whose tokens compiled code attends to."""
 
     @staticmethod
@@ -182,7 +182,7 @@ class PlannedAttention(FusedAttention):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor):
+    def backward(ctx: Any, grad: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
         wanted = ctx.needs_input_grad
         if any(wanted[1:4]) and not (torch.is_grad_enabled() or torch.compiler.is_compiling()):
             grads = _differentiate(ctx.plan, ctx.saved_tensors, grad)

@@ -89,9 +89,18 @@ class FusedAttention(torch.autograd.Function):
                 prefix = PrefixWeights(call.features, Z, mass)
                 again = portable_attention(q, k, v, prefix, call.mask, call.scale)
                 return None, *differentiable_backward(again, inputs, wanted, grad)
-            grad = grad if grad.stride(-1) == 1 else grad.contiguous()
-            rows = GradientRows(inputs[0], out, total, sign, grad, None)
+            # hooks on saved tensors may have changed their layout, which kernels would misread
+            inputs = [_contiguous_rows(tensor) for tensor in inputs[:3]] + inputs[3:]
+            total = total.contiguous()
+            sign = None if sign is None else sign.contiguous()
+            rows = GradientRows(
+                inputs[0], _contiguous_rows(out), total, sign, _contiguous_rows(grad), grad_q=None
+            )
             return None, *backward(ctx.call, inputs, wanted, rows, ctx.saved)
+
+
+def _contiguous_rows(tensor: Tensor) -> Tensor:
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
 def forward(
