@@ -65,7 +65,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--go-on", action="store_true", help="keep the pieces that an earlier run finished")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--of", nargs="*", default=list(NAMES), help="commands that kills and disk take")
-    parser.add_argument("--kills", type=int, default=5, help="of every command")
+    parser.add_argument("--kills", type=int, default=2, help="of every command")
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)
     if unknown:

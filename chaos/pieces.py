@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from chaos.report import Report
 
-INPUTS = {"files": 1500, "commands": 600}
+INPUTS = {"files": 600, "commands": 240}
 """Default number of inputs per fuzzer; `--inputs` sets that of `files`, and `commands` scales with it."""
 MISSED = 3
 """The exit code of a piece that came to its end and missed a bar."""

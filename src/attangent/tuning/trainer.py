@@ -150,7 +150,8 @@ class _SmallCheckpoints(_Trainer):
 
     def __init__(self, *arguments: Any, **options: Any):
         super().__init__(*arguments, **options)
-        self.loss_sum = torch.zeros(())
+        # In float64 the sum of float32 losses is exact, so a resumed run gives the same digits.
+        self.loss_sum = torch.zeros((), dtype=torch.float64)
         self.loss_to_save = 0.0
         self.report: StepReport | None = None
         self.orders: list[SeededOrder] = []
@@ -169,6 +170,8 @@ class _SmallCheckpoints(_Trainer):
         return self._loss_over_processes() / max(self.state.global_step, 1)
 
     def _loss_over_processes(self) -> float:
+        if self.args.world_size == 1:
+            return float(self.loss_sum)
         total: Any = self.accelerator.reduce(self.loss_sum.to(self.args.device), "mean")
         return float(total)
 
