@@ -30,7 +30,6 @@ $(INSTALLED_DOCS): $(BUILT_FROM) | $(BIN)/python
 
 demo: $(INSTALLED)
 	$(BIN)/attangent audit --profile quick --out audit-quick
-	@echo "Open audit-quick/report.html in a browser."
 
 # Child processes read the bytecode that the first one wrote, also where the environment forbids to write it.
 test: $(INSTALLED_DEV)

@@ -32,7 +32,11 @@ PAGES = (
     "reference/index",
     "reference/kernels",
     "benchmarks",
-    "extend",
+    "calls",
+    "extend/index",
+    "extend/forecaster",
+    "objections",
+    "verdicts",
 )
 TALLEST = 2600
 

@@ -106,4 +106,4 @@ _ = axes.legend(frameon=False)
 # Your check goes into `section_1.py` below the decorator `@claim("MyPaper/lemma-1", place=..., title=...,
 # statement=..., quick={"sizes": ..., "repeats": ...})`. It is then listed, run, stored and reported like the others.
 # The rules for verdicts are on [Verdicts explained](../verdicts.md); more on writing claims stands in
-# [How to extend](../extend.md#a-claim).
+# [Add a claim](../extend/claim.md).

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 FOLDER = Path(__file__).parents[2] / "examples"
-SCRIPTS = sorted(FOLDER.glob("*.py"))
+SCRIPTS = sorted([*FOLDER.glob("*.py"), *FOLDER.glob("extend/*.py")])
 FINDS = {
     "audit": r"P2/definition-3\.6: holds\nP2/equation-25: violated",
     "compress": r"full prompt: 0\.000\d\n.*any prompt: 0\.0[12]\d+",
@@ -20,6 +20,12 @@ FINDS = {
     "stages": r"order: easy < hard \(100%\)",
     "tangent_kernels": r"kernel: \(20, 20\) symmetric: True",
     "watch_training": r"order: easy < hard \(100%\)\nthe tangent kernel moved by [3-9]\d\.\d% in 400 steps",
+    "backend": r"largest difference: \de-1[5-7]",
+    "claim": r"True: holds\nindependent draws: False: violated",
+    "compression_method": r"tokens='90 -> 16', method='first-and-last'.*\n.*: True",
+    "feature_map": r"gradient is that of autograd: True",
+    "forecaster": r"one series: \[138.*\n22 series by {.drift.}, 264 rows\nin auto, MASE of drift.*: \d",
+    "tuning_method": r"160 trained parameters, .*\nloaded: (praise|blame)",
     "tune": r"loss 4\.\d+ -> 0\.\d+\nloaded model answers the same: True",
 }
 
@@ -28,6 +34,8 @@ def test_every_script_is_here_and_in_the_list():
     names = {path.stem for path in SCRIPTS}
     assert names == set(FINDS)
     listed = set(re.findall(r"`(\w+)\.py`", (FOLDER / "README.md").read_text()))
+    pages = "".join(page.read_text() for page in (FOLDER.parent / "docs/extend").glob("*.md"))
+    listed |= set(re.findall(r'^--8<-- "examples/extend/(\w+).py"$', pages, re.MULTILINE))
     assert names == listed
 
 

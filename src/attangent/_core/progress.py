@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 Advance = Callable[[int], Any]
 """Called with the amount of work just done."""
-Progress = Callable[[str, int, int], Any]
+Progress = Callable[[str, int, int], object]
 """Called with the name of a stage, the work done and the total."""
 
 

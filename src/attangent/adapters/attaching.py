@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
@@ -29,19 +29,20 @@ from attangent.adapters.slot import NAME, Slot, slot_of
 from attangent.adapters.states import new_state
 from attangent.attention import Prefix
 
+Model = TypeVar("Model", bound=nn.Module)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _POSITION_TABLES = ("wpe", "position_embeddings", "embed_positions")
 
 
 def attach(
-    model: Any,
+    model: Model,
     config: NTKConfig | None = None,
     name: str = "default",
     *,
     calibration: Batch | Iterable[Batch] | None = None,
     prompt: Batch | None = None,
     states: Mapping[str, Prefix] | None = None,
-) -> Any:
+) -> Model:
     """Give the attention layers of a model a trainable prefix, in place, and freeze the model.
 
     In each chosen layer attention becomes (e^A v + phi(q) Z) / (e^A 1 + phi(q) k); Z, k and the weights of
@@ -117,7 +118,7 @@ def install(
         record.hooks = [module.register_forward_pre_hook(hook, with_kwargs=True) for module in takers]
 
 
-def detach(model: Any) -> Any:
+def detach(model: Model) -> Model:
     """Remove all adapters; the model is as before the first `attach`, bit for bit.
 
     Args:

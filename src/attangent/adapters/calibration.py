@@ -17,7 +17,7 @@ from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.attention.prefix import by_state_head, query_gain
 
-Batch = Mapping[str, Any]
+Batch = Mapping[str, Tensor]
 """The inputs of a model by name."""
 Recorder = Callable[[AttentionCall], None]
 """A function that is called with every attention call of a layer."""

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from attangent._core.checks import check_size
 from attangent._core.errors import AttangentError
-from attangent.adapters.attaching import attach, detach
+from attangent.adapters.attaching import Model, attach, detach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.layers import attention_layers, bare
 from attangent.adapters.record import Record, activate, check_known, delete, find_record, record_of, slots
@@ -27,7 +27,7 @@ class Attachable(Protocol):
 
 
 @contextmanager
-def batch(model: Any, adapters: Sequence[str | Attachable | None], copies: int = 1) -> Iterator[Any]:
+def batch(model: Model, adapters: Sequence[str | Attachable | None], copies: int = 1) -> Iterator[Model]:
     """Give each row of the batches in a `with` block its own prefix; afterwards the model is as before.
 
     Every row is computed as if it were alone, with its own position offset. Forward passes, `generate`,

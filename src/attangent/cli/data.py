@@ -249,7 +249,7 @@ def _compress(out: Path, model: str | None) -> Demo:
     prompt = _copied("handbook.txt", out)
     return Demo(
         ("compress", "--model", model, "--prompt", prompt, "--out", str(out / "compressed")),
-        f"attangent chat --model {model} --adapter {out / 'compressed'}",
+        f"attangent compress --model {model} --prompt YOUR.txt --out compressed",
     )
 
 

@@ -62,28 +62,19 @@ def serve(
     from attangent.serving.settings import ServeSettings
 
     settings = ServeSettings(host, port, api_key, rows, request_seconds=seconds)
-    from attangent.adapters.hub import check_model_name, load_causal_lm
-    from attangent.serving.server import address_of, build_service, default_store, open_socket, run
+    from attangent.serving import server
 
-    check_model_name(model)
-    with open_socket(settings) as listener:
-        if not quiet and not json_:
-            typer.echo(f"loading {model}", err=True)
-        network, tokenizer = load_causal_lm(model)
-        folder = default_store() if store is None else store
-        service = build_service(model, network, tokenizer, settings, folder, prefixes, adapters)
+    def announce(url: str, names: list[str]) -> None:
+        if json_:
+            typer.echo(json.dumps({"url": url, "models": names}))
+            return
+        typer.echo(f"open {url} in a browser to try it; Ctrl-C ends the server")
+        if not quiet:
+            typer.echo(f"OpenAI base URL: {url}v1, models: {', '.join(names)}")
 
-        def announce() -> None:
-            url = address_of(listener)
-            names = [each.name for each in service.catalog.all()]
-            if json_:
-                typer.echo(json.dumps({"url": url, "models": names}))
-                return
-            typer.echo(f"open {url} in a browser to try it; Ctrl-C ends the server")
-            if not quiet:
-                typer.echo(f"OpenAI base URL: {url}v1, models: {', '.join(names)}")
-
-        run(service, listener, announce)
+    if not quiet and not json_:
+        typer.echo(f"loading {model}", err=True)
+    server.serve(model, prefixes, adapters, settings, store, on_ready=announce)
 
 
 def _folders(option: str, values: list[str] | None) -> dict[str, Path]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 
@@ -23,6 +23,9 @@ from attangent.compression.request import CompressionRequest
 from attangent.compression.result import CompressedPrompt, Rotation, composed, filled_cache
 from attangent.compression.size_search import compress_by, keeps_enough, search_size
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 CURVE = "curve.png"
 REPORT = "report.json"
 _STEPS = 6
@@ -32,8 +35,8 @@ _STEADY = 1.25
 
 @renamed_arguments("0.2", told="progress")
 def compress(
-    model: Any,
-    tokenizer: Any,
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
     prompt: Prompt | Sequence[str],
     size: int = 64,
     method: str = "recall",
@@ -93,8 +96,8 @@ def _are_texts(prompt: Any) -> TypeGuard[Sequence[str]]:
 
 
 def compress_to_folder(
-    model: Any,
-    tokenizer: Any,
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
     request: CompressionRequest,
     out: Path,
     progress: Progress | None = None,

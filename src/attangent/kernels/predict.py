@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Shaped
+from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 from torch import Tensor
 
@@ -21,9 +23,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Steps = int | Sequence[int] | Tensor
+Matrix = Tensor | NDArray[np.floating]
 
 
-def vectorise(matrix: Any) -> Shaped[Tensor, " N"]:
+def vectorise(matrix: Matrix) -> Shaped[Tensor, " N"]:
     """Flatten (n, d_out) in the order of the kernels: entry l*n + i is output l at point i.
 
     Args:
@@ -40,7 +43,7 @@ def vectorise(matrix: Any) -> Shaped[Tensor, " N"]:
 
 
 def predict_training(
-    kernel: Any, residual: Any, rate: float, *, width: float = 1.0, krylov: int = 200
+    kernel: Matrix | LinearOperator, residual: Matrix, rate: float, *, width: float = 1.0, krylov: int = 200
 ) -> "Prediction":
     """Predict gradient descent on 1/2 |F - Y|^2 under a constant tangent kernel.
 

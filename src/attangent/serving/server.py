@@ -4,15 +4,19 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from attangent._core.errors import AttangentError
+from attangent.adapters import hub
 from attangent.serving.app import Service, create_app
 from attangent.serving.catalog import Catalog
 from attangent.serving.compressor import Compressor
 from attangent.serving.prefix_store import PrefixStore, StoredPrefix, model_fingerprint
 from attangent.serving.scheduler import Scheduler
 from attangent.serving.settings import ServeSettings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _MOST_CONNECTIONS = 1024
 _BACKLOG = 256
@@ -27,10 +31,46 @@ def default_store() -> Path:
     return Path(home or Path.home() / ".local" / "share") / "attangent" / "prefixes"
 
 
+def serve(
+    model: str,
+    prefixes: Mapping[str, Path] | None = None,
+    adapters: Mapping[str, Path] | None = None,
+    settings: ServeSettings | None = None,
+    store: Path | None = None,
+    *,
+    on_ready: Callable[[str, list[str]], object] = lambda url, names: None,
+) -> None:
+    """Serve a model over OpenAI's API until SIGINT or SIGTERM, as `attangent serve` does.
+
+    Args:
+        model: A folder or a Hub id.
+        prefixes: Folders that `attangent compress` wrote, by name.
+        adapters: Folders that `attangent tune --task causal-lm` wrote, by name.
+        settings: Address, key and limits; by default port 8000 of this machine.
+        store: Folder for prefixes made over HTTP; by default one in the user's data folder.
+        on_ready: Called with the address and the names of all models once requests are answered.
+
+    Raises:
+        AttangentError: If the address is taken, or a folder does not fit the model.
+
+    Example:
+        >>> serve("model", {"handbook": Path("handbook")}, on_ready=print)  # doctest: +SKIP
+        http://127.0.0.1:8000/ ['model', 'handbook']
+    """
+    settings = settings or ServeSettings()
+    hub.check_model_name(model)
+    with open_socket(settings) as listener:
+        network, tokenizer = hub.load_causal_lm(model)
+        folder = default_store() if store is None else store
+        service = build_service(model, network, tokenizer, settings, folder, prefixes, adapters)
+        names = [each.name for each in service.catalog.all()]
+        run(service, listener, lambda: on_ready(address_of(listener), names))
+
+
 def build_service(
     model: str,
-    network: Any,
-    tokenizer: Any,
+    network: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
     settings: ServeSettings,
     store: Path,
     prefixes: Mapping[str, Path] | None = None,
@@ -105,7 +145,7 @@ def address_of(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
-def run(service: Service, listener: socket.socket, on_ready: Callable[[], None] = lambda: None) -> None:
+def run(service: Service, listener: socket.socket, on_ready: Callable[[], object] = lambda: None) -> None:
     """Serve until SIGINT or SIGTERM; running answers are finished first, a second SIGINT ends at once."""
     import uvicorn
 

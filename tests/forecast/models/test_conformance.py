@@ -9,7 +9,7 @@ import pytest
 from attangent.forecast import ModelName
 from attangent.forecast.data.panel import Panel
 from attangent.forecast.models import MODELS
-from attangent.forecast.pipeline.combination import MODEL_NAMES
+from attangent.forecast.pipeline.combination import model_names
 
 RNG = np.random.default_rng(0)
 SERIES = [
@@ -74,6 +74,6 @@ def test_a_single_series_is_a_panel_of_one(index):
 
 
 def test_every_name_of_a_model_is_an_option_and_no_other():
-    assert set(get_args(ModelName)) == set(MODEL_NAMES)
+    assert set(get_args(ModelName)) == set(model_names())
     families = [name for model in MODELS for name in model.families]
     assert len(families) == len(set(families))

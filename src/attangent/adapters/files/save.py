@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from attangent._core.errors import AttangentError
 from attangent._core.files import real_folder, write_json, write_whole
 from attangent._version import __version__
-from attangent.adapters.attaching import attach
+from attangent.adapters.attaching import Model, attach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.format import (
     CARD,
@@ -33,7 +33,7 @@ _CARD_START = "---\nlibrary_name: attangent\n"
 _CARD = Path(__file__).with_name("card.md")
 
 
-def save_adapter(model: Any, folder: str | PathLike[str], name: str = "default") -> Path:
+def save_adapter(model: nn.Module, folder: str | PathLike[str], name: str = "default") -> Path:
     """Write one adapter of a model to a folder, each file atomically.
 
     Tensors keep their dtype; the modules in `modules_to_save` are written too. A README.md that attangent did
@@ -108,7 +108,7 @@ def _naming_layers(base: nn.Module, config: NTKConfig, states: Mapping[str, Any]
     return replace(config, layers=tuple(indices))
 
 
-def load_adapter(model: Any, folder: str | PathLike[str], name: str = "default") -> Any:
+def load_adapter(model: Model, folder: str | PathLike[str], name: str = "default") -> Model:
     """Attach an adapter that `save_adapter` wrote.
 
     Args:

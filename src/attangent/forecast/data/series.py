@@ -1,7 +1,9 @@
 """Series from a table: one per column, or one per id in a long table with one row per series and time."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from os import PathLike
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -29,6 +31,18 @@ SNAP = 0.25
 """Largest distance from the grid, in steps, at which a time moves to its nearest point."""
 MOST_NAMED = 5
 """Number of ids that a message names."""
+
+
+class OtherFrame(Protocol):
+    """A frame of another library, such as polars."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the frame for pandas."""
+        ...
+
+
+SeriesSource = pd.DataFrame | OtherFrame | str | PathLike[str] | Sequence[str | PathLike[str]]
+"""A frame, a CSV or Parquet file, or several files."""
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from attangent.forecast.models.naive import Naive
 from attangent.forecast.models.pooled_ridge import PooledRidge
 from attangent.forecast.models.smoothing import Smoothing
 
-MODELS: tuple[PanelModel, ...] = (
+MODELS: list[PanelModel] = [
     Naive(),
     Smoothing(),
     PooledRidge(),
     FoldedSeasons(),
     Linear(),
     Intermittent(),
-)
+]
 """Forecasters in the order in which they run: a later one may fall back on those before it."""

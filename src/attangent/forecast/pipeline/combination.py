@@ -21,9 +21,6 @@ SIMPLE = ("persistence", "seasonal")
 """Baselines: never combined, chosen alone if they beat the combination."""
 DEMAND = "intermittent"
 """Family for series with many zeros: never combined with the others, used for those series alone."""
-FAMILIES = tuple(name for model in MODELS for name in model.families if name not in (*SIMPLE, DEMAND))
-"""Families that are combined, with equal weights before any error is known."""
-MODEL_NAMES = ("auto", *SIMPLE, *FAMILIES, DEMAND, "combination")
 SHARPNESS = 8.0
 """A model with twice the error gets 2^-8 of the weight."""
 PANEL_COUNTS_FOR = 3.0
@@ -103,6 +100,17 @@ class Candidate:
     error: float
 
 
+def combined_families() -> tuple[str, ...]:
+    """Return the families that are combined, with equal weights before any error is known."""
+    names = [name for model in MODELS for name in model.families]
+    return tuple(name for name in names if name not in (*SIMPLE, DEMAND))
+
+
+def model_names() -> tuple[str, ...]:
+    """Return every name that a user may pass as `model`."""
+    return ("auto", *SIMPLE, *combined_families(), DEMAND, "combination")
+
+
 def forecast_panel(panel: Panel, request: PanelRequest, backtest: Backtest | None = None) -> PanelForecast:
     """Forecast every series of a panel.
 
@@ -114,7 +122,7 @@ def forecast_panel(panel: Panel, request: PanelRequest, backtest: Backtest | Non
     Returns:
         The forecasts of the requested model or, for "auto", of the one that the past speaks for.
     """
-    check_choice("model", request.model, MODEL_NAMES)
+    check_choice("model", request.model, model_names())
     backtest = backtest or Backtest.of(panel, request.horizon, [request.model])
     result = _forecast(backtest, 0, request)
     return _measured(result, backtest, request) if request.measure else result
@@ -133,7 +141,7 @@ def candidates(backtest: Backtest, back: int = 0) -> dict[str, Candidate]:
     by_family: dict[str, list[str]] = {}
     for name in members:
         by_family.setdefault(name.partition("-")[0], []).append(name)
-    families = [name for name in FAMILIES if name in by_family]
+    families = [name for name in combined_families() if name in by_family]
     named = [*families, *([DEMAND] if DEMAND in by_family else [])]
     for name in (*named, "combination"):
         groups = [by_family[key] for key in (families if name == "combination" else [name])]

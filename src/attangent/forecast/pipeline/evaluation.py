@@ -18,7 +18,7 @@ from attangent.forecast.data.gaps import GAPS, Gaps
 from attangent.forecast.data.panel import SHORTEST, Panel, seasonal_scale
 from attangent.forecast.data.series import SeriesColumns, SeriesSet, read_series
 from attangent.forecast.pipeline.backtest import Backtest
-from attangent.forecast.pipeline.combination import MODEL_NAMES, PanelRequest, candidates, forecast_panel
+from attangent.forecast.pipeline.combination import PanelRequest, candidates, forecast_panel, model_names
 from attangent.forecast.pipeline.groups import in_groups
 from attangent.forecast.pipeline.seasons import choose_period
 
@@ -126,7 +126,7 @@ def evaluate(
     check_size("horizon", horizon)
     check_size("windows", windows)
     for name in models or ():
-        check_choice("model", name, MODEL_NAMES)
+        check_choice("model", name, model_names())
     targets = (target_col,) if isinstance(target_col, str) else tuple(target_col)
     check_choice("gaps", gaps, GAPS)
     series = read_series(source, SeriesColumns(id_col, time_col, targets), gaps=gaps)

@@ -14,9 +14,9 @@ from attangent.forecast.data.calendar import period_of
 from attangent.forecast.data.covariates import Covariates, known_ahead
 from attangent.forecast.data.gaps import GAPS, Gaps
 from attangent.forecast.data.panel import SHORTEST, non_negative
-from attangent.forecast.data.series import SeriesColumns, SeriesSet, read_series
+from attangent.forecast.data.series import SeriesColumns, SeriesSet, SeriesSource, read_series
 from attangent.forecast.models.smoothing import settings
-from attangent.forecast.pipeline.combination import MODEL_NAMES, PanelRequest
+from attangent.forecast.pipeline.combination import PanelRequest, model_names
 from attangent.forecast.pipeline.fitted import fitted_frame
 from attangent.forecast.pipeline.groups import Workers, forecast_groups, mean_errors
 from attangent.forecast.pipeline.hierarchy import RECONCILE, Hierarchy, Reconcile
@@ -97,7 +97,7 @@ class SeriesForecaster(Parameters):
         dask: str | None = None,
     ):
         for name in _listed(models):
-            check_choice("model", name, MODEL_NAMES)
+            check_choice("model", name, model_names())
         if period is not None:
             check_size("period", period)
         check_choice("gaps", gaps, GAPS)
@@ -137,7 +137,7 @@ class SeriesForecaster(Parameters):
         """Where groups of series are forecast."""
         return Workers(self.n_jobs, self.dask)
 
-    def fit(self, df: Any) -> Self:
+    def fit(self, df: SeriesSource) -> Self:
         """Read and check the series.
 
         Args:
@@ -171,7 +171,7 @@ class SeriesForecaster(Parameters):
         h: int,
         level: Sequence[float] | None = None,
         *,
-        X_df: Any = None,
+        X_df: SeriesSource | None = None,
         quantiles: Sequence[float] | None = None,
     ) -> pd.DataFrame:
         """Forecast `h` steps after the end of every series.
@@ -197,7 +197,7 @@ class SeriesForecaster(Parameters):
         h: int,
         level: Sequence[float] | None = None,
         *,
-        X_df: Any = None,
+        X_df: SeriesSource | None = None,
         quantiles: Sequence[float] | None = None,
         measure: bool = False,
         workers: Workers | None = None,
@@ -234,11 +234,11 @@ class SeriesForecaster(Parameters):
 
     def forecast(
         self,
-        df: Any,
+        df: SeriesSource,
         h: int,
         level: Sequence[float] | None = None,
         *,
-        X_df: Any = None,
+        X_df: SeriesSource | None = None,
         quantiles: Sequence[float] | None = None,
     ) -> pd.DataFrame:
         """Return `fit(df).predict(h, level, X_df=X_df, quantiles=quantiles)`.
@@ -254,7 +254,7 @@ class SeriesForecaster(Parameters):
 
     def cross_validation(
         self,
-        df: Any,
+        df: SeriesSource,
         h: int,
         n_windows: int = 1,
         step_size: int | None = None,

@@ -159,7 +159,7 @@ def with_errors(reasons: Sequence[str], errors: dict[str, float]) -> list[str]:
     baseline = min(("persistence", "seasonal"), key=lambda name: errors.get(name, np.inf))
     values = [errors.get(name, np.nan) for name in ("combination", baseline)]
     if "on the past" in distinct[0] and np.isfinite(values).all():
-        measured = f"MASE {values[0]:.3f} on the past, {values[1]:.3f} of {baseline}"
+        measured = f"MASE {values[0]:.3f} on the past; {baseline}: {values[1]:.3f}"
         distinct[0] = f"{distinct[0]} ({measured})"
     return distinct
 

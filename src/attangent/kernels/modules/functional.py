@@ -18,7 +18,7 @@ from attangent._core.errors import AttangentError
 
 Points = Tensor | Mapping[str, Tensor]
 Parameters = dict[str, Tensor]
-Output = Callable[[Any], Any]
+Output = Callable[[Any], Tensor]
 
 
 @dataclass(frozen=True)
