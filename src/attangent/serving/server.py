@@ -54,8 +54,9 @@ def serve(
         AttangentError: If the address is taken, or a folder does not fit the model.
 
     Example:
-        >>> serve("model", {"handbook": Path("handbook")}, on_ready=print)  # doctest: +SKIP
-        http://127.0.0.1:8000/ ['model', 'handbook']
+        Until Ctrl-C::
+
+            serve("model", {"handbook": Path("handbook")}, on_ready=print)
     """
     settings = settings or ServeSettings()
     hub.check_model_name(model)
