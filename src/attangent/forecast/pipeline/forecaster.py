@@ -254,7 +254,7 @@ class SeriesForecaster(Parameters):
 
     def cross_validation(
         self,
-        df: SeriesSource,
+        df: SeriesSource | None,
         h: int,
         n_windows: int = 1,
         step_size: int | None = None,
