@@ -96,7 +96,7 @@ def reason(result: Result) -> str:
 def _broken(line: Conclusion) -> str:
     measured, limit = values(line)
     step = "" if line.first_violation is None else f", first at step {line.first_violation}"
-    over = f", the exponent over {len(line.trend.sizes)} sizes" if line.trend else ""
+    over = f" with this seed, the exponent over {len(line.trend.sizes)} sizes" if line.trend else ""
     return (
         f"“{line.name}” should be {RELATIONS[line.relation]} {limit}; measured {measured}{over}"
         f"{_interval(line)}{step}."
@@ -105,7 +105,8 @@ def _broken(line: Conclusion) -> str:
 
 def _interval(line: Conclusion) -> str:
     ends = line.confidence
-    return f" (95 %: {readable(ends[0], 3)} to {readable(ends[1], 3)})" if ends else ""
+    seeds = "all seeds, " if line.trend else ""
+    return f" ({seeds}95 %: {readable(ends[0], 3)} to {readable(ends[1], 3)})" if ends else ""
 
 
 def values(line: Conclusion) -> tuple[str, str]:

@@ -112,17 +112,17 @@ def inverse_difference(settings: Settings, seed: int) -> Finding:
     "P1/appendix-h-hoeffding",
     place="Appendix H, proofs of Lemmas H.2, H.4-H.7 and H.10",
     title="Hoeffding's inequality for signs at tau > 0",
-    quote="Then we apply Hoeffding inequality (Lemma D.4) to random variables a_r(alpha_i(tau+1)^-1 - "
-    "alpha_i(tau)^-1 ...",
+    quote="We apply Hoeffding inequality (Lemma D.4) to random variables a_r max_k beta_k,r(tau) for r in [m]",
     rests_on=("P1/lemma-d.4",),
     nature="proof step",
     plain=(
         "The proofs treat the signs as independent of the weights at every step. After one step they are "
-        "not, so six proofs have a gap; we know no counter-example to their bounds for this reason."
+        "not, so six proofs have a gap. We know no bound that fails for this reason; H.10 fails for another."
     ),
     failure=Failure(
         "P1/appendix-h-hoeffding",
-        "a gap in the proofs of Lemmas H.2, H.4 to H.7 and H.10 at tau > 0; no counter-example is known",
+        "a gap in the proofs of Lemmas H.2, H.4 to H.7 and H.10; we know no bound that fails for this reason "
+        "(H.10 fails for another)",
         "n = d = 1, the first step",
         root="after a step the signs depend on the weights",
     ),

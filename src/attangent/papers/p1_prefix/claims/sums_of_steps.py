@@ -143,7 +143,7 @@ def loss_in_training(settings: Settings, seed: int) -> Finding:
         "small eta."
     ),
     failure=Failure(
-        "P1/lemma-i.6",
+        "P1/lemma-h.10",
         "a proof step of Lemma H.3, which falls anyway; the steps are of order sqrt(m)",
         "B = 1 and the learning rate of Lemma I.4, in the limit of long prefixes",
     ),
@@ -209,9 +209,10 @@ def _in_limit(what: str, settings: Settings, ratio: float, part: str) -> Conclus
         "sqrt(m). Part 2 holds."
     ),
     failure=Failure(
-        "P1/lemma-i.6",
+        "P1/lemma-h.10",
         "Lemma H.9 falls with it",
         "m = 208 at n = d = 1, B = 1",
+        root="factors m and sqrt(m) are lost in a sum with random signs",
     ),
     proof=signs.step_sum,
     quick={**_SIZES, "lengths": [256, 1024, 4096, 16384], "draws": 40},

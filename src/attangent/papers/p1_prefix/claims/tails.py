@@ -145,25 +145,31 @@ def bernstein(settings: Settings, seed: int) -> Finding:
     by_chance = {p: bernstein_tail(settings.n, p, settings.variance) for p in settings.chances}
     return Finding(
         conclusions=tuple(
-            _kept(f"{settings.n} coins of chance {p:g}", worst(tail, range(1, settings.n)))
+            _kept(f"{settings.n} coins of chance {p:g}", worst(tail, _above(settings.n, p)))
             for p, tail in by_chance.items()
         ),
         numbers={
-            f"largest tail / bound, chance {p:g}": 10 ** worst(t, range(1, 40)) for p, t in by_chance.items()
+            f"largest tail / bound, chance {p:g}": 10 ** worst(t, _above(settings.n, p))
+            for p, t in by_chance.items()
         },
     )
 
 
+def _above(n: int, chance: float) -> range:
+    """The counts above the mean: the lemma is about positive t."""
+    return range(math.floor(n * chance) + 1, n)
+
+
 def bernstein_tail(n: int, chance: float, variance: float) -> Tail:
-    """P(Binomial(n, p) >= k) and the bound at t = k - np, or 1 and 1 for t <= 0."""
+    """P(Binomial(n, p) >= k) and the bound at t = k - np > 0."""
     from scipy import stats
 
     law = stats.binom(n, chance)
 
     def tail(k: float) -> tuple[float, float]:
         t = k - n * chance
-        bound = math.exp(-(t**2) / 2 / (variance * n * chance * (1 - chance) + t / 3)) if t > 0 else 1.0
-        return float(law.sf(k - 1)) if t > 0 else 1.0, bound
+        bound = math.exp(-(t**2) / 2 / (variance * n * chance * (1 - chance) + t / 3))
+        return float(law.sf(k - 1)), bound
 
     return tail
 
@@ -213,7 +219,7 @@ def khintchine(settings: Settings, seed: int) -> Finding:
     failure=Failure(
         "P1/lemma-d.8",
         "used nowhere",
-        "k = 2, t = 4",
+        "k = 1, t = 3.54; k = 2, t = 2 + sqrt 3",
         root="a lower tail is printed with the sign of the upper tail",
     ),
     proof=tails.chi_square,

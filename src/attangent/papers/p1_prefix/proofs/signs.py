@@ -124,17 +124,36 @@ def normaliser() -> Proof:
 
     w, s = _symbols()
     m, eta = sympy.symbols("m eta", positive=True)
-    mean = gaussian_mean((w + 1) ** 2, w, 4, s) / gaussian_mean(w**0, w, 1, s) ** 2
-    stated = sympy.exp(7 * s**2) * (s**2 + (4 * s**2 + 1) ** 2)
+    first = gaussian_mean(w**0, w, 1, s)
+    c = gaussian_mean(w**0, w, 2, s) / first
+    square = (
+        gaussian_mean((w + 1) ** 2, w, 4, s)
+        - 2 * c * gaussian_mean(w * (w + 1), w, 3, s)
+        + c**2 * gaussian_mean(w**2, w, 2, s)
+    )
+    stated = (
+        sympy.exp(7 * s**2) * (s**2 + (4 * s**2 + 1) ** 2)
+        - 2 * sympy.exp(5 * s**2) * s**2 * (4 + 9 * s**2)
+        + sympy.exp(4 * s**2) * s**2 * (1 + 4 * s**2)
+    )
     printed = 1 / m + eta * m ** sympy.Rational(3, 2)  # up to factors that do not depend on m and eta
     return Proof(
         (
             Step(
-                "For n = d = 1 and x = 1, to first order in eta alpha changes by -eta m R sum_r e^(w_r) "
-                "S_r a_r (w_r + 1), a sum of m terms with independent signs.",
-                r"\frac{E(\alpha(1) - \alpha(0))^2}{\eta^2 R^2 m} \to \frac{E[e^{4w} (w + 1)^2]}{E[e^w]^2} = "
-                r"e^{7\sigma^2} \big(\sigma^2 + (4\sigma^2 + 1)^2\big)",
-                is_zero(mean - stated),
+                "For n = d = 1 and x = 1, to first order in eta alpha changes by -eta R times a sum with one "
+                "sign per term (shown for m = 2, with symbols).",
+                r"m \sum_r e^{w_r} S_r \big(a_r (w_r + 1) - \langle a \circ w, S\rangle\big) = "
+                r"m \sum_r a_r S_r \big(e^{w_r} (w_r + 1) - w_r \langle e^w, S\rangle\big)",
+                _normaliser_terms(),
+            ),
+            Step(
+                "The signs are independent and <e^w, S> tends to c = E[e^(2w)]/E[e^w] = e^(3 sigma^2/2), which "
+                "gives the mean square for large m.",
+                r"\frac{E(\alpha(1) - \alpha(0))^2}{\eta^2 R^2 m} \to "
+                r"\frac{E\big[(e^{2w} (w + 1) - c\, w e^w)^2\big]}{E[e^w]^2} = e^{7\sigma^2} \big(\sigma^2 + "
+                r"(4\sigma^2 + 1)^2\big) - 2 e^{5\sigma^2} \sigma^2 (4 + 9\sigma^2) + e^{4\sigma^2} \sigma^2 "
+                r"(1 + 4\sigma^2) > 0",
+                is_zero(square / first**2 - stated) and is_zero(c - sympy.exp(sympy.Rational(3, 2) * s**2)),
             ),
             Step(
                 "The change is eta sqrt(m) |R| times a positive number. The lemma has no condition on "
@@ -147,6 +166,22 @@ def normaliser() -> Proof:
         ),
         part="1",
     )
+
+
+def _normaliser_terms() -> bool:
+    """Whether sum_r e^(w_r) dF/dw_r, for two terms and x = 1, is a sum with one sign per term."""
+    import sympy
+
+    W = sympy.symbols("w1:3", real=True)
+    A = sympy.symbols("a1:3", real=True)
+    masses = [sympy.exp(weight) for weight in W]
+    S = [mass / sum(masses) for mass in masses]
+    output = 2 * sum(a * w * share for a, w, share in zip(A, W, S, strict=True))
+    change = sum(mass * sympy.diff(output, w) for mass, w in zip(masses, W, strict=True))
+    mean = sum(mass * share for mass, share in zip(masses, S, strict=True))
+    terms = zip(A, W, S, masses, strict=True)
+    stated = 2 * sum(a * share * (mass * (w + 1) - w * mean) for a, w, share, mass in terms)
+    return is_zero(change - stated)
 
 
 def lost_sign() -> Proof:

@@ -319,8 +319,8 @@ def longest(rows: Tensor) -> float:
     rests_on=("P2/theorem-4.2",),
     nature="remark",
     plain=(
-        "Below Theorem 4.2: poly(nd) neurons and steps fit any data. The theorem has lambda in it, "
-        "which is not bounded by a power of nd; it is not affected."
+        "Below Theorem 4.2: poly(nd) neurons and steps fit any data. The theorem has 1/lambda in it, "
+        "which no power of nd bounds; it is not affected."
     ),
     failure=Failure(
         "P2/theorem-4.2-poly",

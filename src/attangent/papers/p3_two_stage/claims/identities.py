@@ -145,12 +145,12 @@ class _WatchedRun:
 
 @claim(
     "P3/proposition-2",
-    nature="misprint",
-    plain="The last line drops the labels y_i y_L of the line before, which is right; Appendix H "
-    "(Corollary 1) uses the version without labels.",
+    nature="lemma",
+    plain="The gradients lack the labels y_i y_L, which the line before the last has. The proof of Theorem 1 "
+    "(Appendix F.1) and Corollary 1 use them without labels.",
     failure=Failure(
         cause="P3/proposition-2",
-        consequence="Appendix H (Corollary 1) uses the gradient without labels",
+        consequence="the proof of Theorem 1 (Appendix F.1) and Corollary 1 use the gradient without labels",
         first_size="one context token with label -1",
         root="the labels are lost between two lines",
     ),
@@ -206,7 +206,7 @@ def printed_gradient(model: ReluAttention, prompts: TwoStagePrompts, signs: Tens
 
 @claim(
     "P3/proposition-2-repaired",
-    nature="misprint",
+    nature="lemma",
     plain="With the labels the printed gradient is that of autograd.",
     sharp="sharp: an identity",
     erratum=WITHDRAWN,

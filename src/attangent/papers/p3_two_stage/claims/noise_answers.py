@@ -213,7 +213,7 @@ def _figure(settings: Settings, answers: NoiseAnswers) -> Figure:
     "P3/proposition-7",
     nature="lemma",
     plain="With fair labels a signal changes the answer of the noise little; tried for some signals "
-    "only, an argument covers all.",
+    "only. For L of order d^3 or more an argument covers all.",
     erratum=WITHDRAWN,
     place="Appendix E, Proposition 7",
     title="The signal changes the answer of the noise weights little",

@@ -65,7 +65,7 @@ COUNTED = {**STAGES, "required_share": 0.8, "learned": 0.35, "unlearned": 0.62}
     "P3/two-stages",
     nature="remark",
     plain="Easy first, hard second is seen in a variant with an output bias and weak decay. It is not tested "
-    "under the paper's assumptions, of which none is met.",
+    "under the paper's lambda and r << u, nor without the bias.",
     erratum=WITHDRAWN,
     place="Section 4, Figure 4: the summary of Theorems 1 to 4",
     title="The two stages in a setting that shows them",

@@ -330,12 +330,12 @@ def _ridge_by_scikit_learn(dictionary: Dictionary, y: Tensor, alpha: float) -> T
 @claim(
     "P4/equation-33",
     nature="misprint",
-    plain="(33) prints z_k for Z'z_k; (34) has it right, and so has everything after it. (56) and D.3 "
-    "have slips of the same kind.",
+    plain="(33) prints z_k for Z'z_k; (34) and (66) have it right, and nothing uses (33) as printed. "
+    "(56) and D.3 have slips of the same kind.",
     failure=Failure(
         cause="P4/equation-33",
         consequence="a misprint in a definition; nothing uses it as printed",
-        first_size="m = N = 1, z other than 1",
+        first_size="m = N = 1, z other than 0 and 1",
         root="z_k is printed for Z'z_k",
     ),
     proof=proofs.equation_33,

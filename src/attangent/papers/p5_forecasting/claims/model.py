@@ -159,7 +159,7 @@ def zero_start_in_pairs(settings: Settings, seed: int) -> Finding:
     "start; for all t it contradicts convergence.",
     failure=Failure(
         cause="P5/lemma-i.5",
-        consequence="Theorem 5.2, Parts 1 and 2, and Theorem 5.3 (2) fall",
+        consequence="Theorem 5.2, Parts 1 and 2, and Theorem 5.3 fall",
         first_size="once the loss has fallen, at every width",
     ),
     proof=proofs.lemma_i_3,

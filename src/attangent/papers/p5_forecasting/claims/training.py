@@ -126,7 +126,7 @@ CONVERGED = {**PAIR, "d": 8, "noise": 0.01, "delta": 0.05, "rate": 1.0, "widths"
     "are false at every t.",
     failure=Failure(
         cause="P5/lemma-i.5",
-        consequence="Theorem 5.2, Parts 1 and 2, and Theorem 5.3 (2) fall; convergence stands",
+        consequence="Theorem 5.2, Parts 1 and 2, and Theorem 5.3 fall; convergence stands",
         first_size="every width at which Lemma H.4 gives R < 1",
     ),
     proof=proofs.theorem_5_2,
@@ -270,7 +270,7 @@ def signs_are_kept(settings: Settings, seed: int) -> Finding:
     "every neuron with a_r = -1 is false.",
     failure=Failure(
         cause="P5/lemma-i.5",
-        consequence="part (2) falls; part (1) stands with another proof",
+        consequence="the theorem falls for trained weights; for w_r < 0 it stands with another proof",
         first_size="every width at which Lemma H.4 gives R < 1",
     ),
     proof=proofs.theorem_5_3,

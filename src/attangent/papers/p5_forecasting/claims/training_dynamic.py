@@ -69,11 +69,12 @@ class WeightStep:
 
 @claim(
     "P5/equation-17",
-    nature="misprint",
-    plain="A sign slip in the change of attention over a step. Lemma H.1 does not depend on it.",
+    nature="proof step",
+    plain="A sign is lost in the change of attention over a step. Lemmas G.1 and G.2 inherit it; Lemma H.1 "
+    "holds once it is corrected.",
     failure=Failure(
         cause="P5/equation-17",
-        consequence="Lemma G.1 inherits the sign; Lemma H.1 stands",
+        consequence="Lemmas G.1 and G.2 inherit the sign; Lemma H.1 holds once it is corrected",
         first_size="d = 2",
         root="a minus is lost in a difference of reciprocals",
     ),
@@ -100,7 +101,7 @@ def attention_changes(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/equation-17-repaired",
-    nature="misprint",
+    nature="proof step",
     plain="With the minus the identity is exact.",
     sharp="sharp: an identity",
     repairs="P5/equation-17",
