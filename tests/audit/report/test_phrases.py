@@ -51,8 +51,8 @@ def test_verdicts_in_words(finding, said):
 def test_a_trend_says_over_how_many_sizes_and_seeds():
     flat = Finding((FLAT,), (IN_LIMIT,))
     assert words(flat, flat, flat) == (
-        "Violated in the limit of the statement: “error over m” should be ≤ −0.5; measured 0, "
-        "the exponent over 4 sizes (95 %: 0 to 0)."
+        "Violated in the limit of the statement: “error over m” should be ≤ −0.5; measured 0 with this seed, "
+        "the exponent over 4 sizes (all seeds, 95 %: 0 to 0)."
     )
     assert words(flat).endswith(
         "This fails with 1 of 1 seeds; an estimate refutes if at least three fail, and all."

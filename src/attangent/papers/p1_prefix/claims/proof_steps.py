@@ -112,7 +112,8 @@ def inverse_difference(settings: Settings, seed: int) -> Finding:
     "P1/appendix-h-hoeffding",
     place="Appendix H, proofs of Lemmas H.2, H.4-H.7 and H.10",
     title="Hoeffding's inequality for signs at tau > 0",
-    quote="We apply Hoeffding inequality (Lemma D.4) to random variables a_r max_k beta_k,r(tau) for r in [m]",
+    quote="We apply Hoeffding inequality (Lemma D.4) to random variables a_r max_k beta_k,r(tau) for r in "
+    "[m]",
     rests_on=("P1/lemma-d.4",),
     nature="proof step",
     plain=(

@@ -33,7 +33,7 @@ LEADS = (7.40, 5.81, 13.26)
     quote="""7.40%, 5.81% and 13.26% higher accuracy on the three datasets ... an average accuracy that is
         1.07% higher than LoRA and 12.94% higher than P-Tuning V2""",
     nature="remark",
-    plain="The averages of Table 2 are right. The leads are differences of the printed averages; the lead over "
+    plain="The averages of Table 2 are right. The leads are differences of the printed averages; that over "
     "LoRA inherits an error of 0.02 in LoRA's average (P1/table-1-averages).",
     unconditional=True,
     quick={"leads": list(LEADS), "printed": {}},

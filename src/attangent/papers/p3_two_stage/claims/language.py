@@ -254,8 +254,8 @@ def _figures(run: LanguageRun, source: str) -> tuple[Figure, ...]:
 @claim(
     "P3/figure-5",
     nature="experiment",
-    plain="A small GPT-2 learns the type of an answer before the answer, on made-up facts in the quick profile "
-    "and on CounterFact in the full one. The paper's model and number of facts are untested.",
+    plain="A small GPT-2 learns the type of an answer before the answer, on made-up facts (quick profile) or "
+    "CounterFact (full profile). The paper's model and number of facts are untested.",
     erratum=WITHDRAWN,
     place="Section 5, Figure 5",
     quote="all predictions meet syntactic requirements, but most remain semantically incorrect",

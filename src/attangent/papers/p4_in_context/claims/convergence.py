@@ -113,8 +113,8 @@ def _least_distance(dictionary: Dictionary) -> float:
 @claim(
     "P4/theorem-1",
     nature="main result",
-    plain="The loss falls at the guaranteed linear rate in every run, as printed. All theorems of P4 stand; the "
-    "proof of this one loses a square in (59).",
+    plain="The loss falls at the guaranteed linear rate in every run, as printed. All theorems of P4 stand; "
+    "the proof of this one loses a square in (59).",
     place="Section 3.1, Theorem 1 (Appendix B)",
     title="Linear convergence at the guaranteed rate",
     quote="L(theta^(t)) - inf L <= (1 - eta_w zeta_0 / 2K)^t (L(theta^(0)) - inf L), for all t",

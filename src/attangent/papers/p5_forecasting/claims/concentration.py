@@ -22,10 +22,11 @@ from attangent.papers.p5_forecasting.claims.scalar_regression import (
     "P5/lemma-i.5",
     nature="lemma",
     plain="Printed: outputs stay near their start. True: they move by order sqrt(m) R, because "
-    "signs and moves depend on each other. With the R of Lemma H.4 the printed bound would forbid convergence.",
+    "signs and moves depend on each other. With the R of Lemma H.4 the bound would forbid convergence.",
     failure=Failure(
         cause="P5/lemma-i.5",
-        consequence="Lemma I.3 falls, and with it Theorem 5.2, Parts 1 and 2, Theorem 5.3 and the proof of Proposition 6.3, Part 1",
+        consequence="Lemma I.3 falls, and with it Theorem 5.2, Parts 1 and 2, Theorem 5.3 and the proof of "
+        "Proposition 6.3, Part 1",
         first_size="in the limit only: at widths in reach the printed inequality is kept by seventy decades",
         root="Hoeffding's inequality is applied to signs and moves that are not independent",
     ),
