@@ -147,8 +147,8 @@ def normaliser() -> Proof:
                 _normaliser_terms(),
             ),
             Step(
-                "The signs are independent and <e^w, S> tends to c = E[e^(2w)]/E[e^w] = e^(3 sigma^2/2). This "
-                "gives the mean square for large m.",
+                "The signs are independent and <e^w, S> tends to c = E[e^(2w)]/E[e^w] = e^(3 sigma^2/2), "
+                "which gives the mean square for large m.",
                 r"\frac{E(\alpha(1) - \alpha(0))^2}{\eta^2 R^2 m} \to "
                 r"\frac{E\big[(e^{2w} (w + 1) - c\, w e^w)^2\big]}{E[e^w]^2} = e^{7\sigma^2} \big(\sigma^2 + "
                 r"(4\sigma^2 + 1)^2\big) - 2 e^{5\sigma^2} \sigma^2 (4 + 9\sigma^2) + e^{4\sigma^2} \sigma^2 "
