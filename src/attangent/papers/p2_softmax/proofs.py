@@ -158,22 +158,23 @@ def dropped_kernel_norm() -> Proof:
                 and sympy.limit(bound, n, sympy.oo) == sympy.oo,
             ),
             Step(
-                "With |r_0| = sqrt(n) and the paper's eps_H = lambda/(2nd) the term |K*| |r_0| "
-                "eps_H/lambda^2 is a constant over lambda d, larger than the printed 1/(lambda sqrt n) by "
-                "sqrt(n).",
-                r"\frac{0.82 \sqrt n \cdot \sqrt n \cdot \lambda/(2nd)}{\lambda^2} = \frac{0.41}{\lambda d}",
-                _is_constant_over_lambda_d(),
+                "Over d outputs, with the paper's |r_0| = sqrt(nd) and eps_H = lambda/(2nd), the term "
+                "sqrt(d) |K*| |r_0| eps_H/lambda^2 is of order 1/lambda, larger than the printed 1/(lambda "
+                "sqrt n) by sqrt(n).",
+                r"\frac{\sqrt d \cdot 0.82 \sqrt n \cdot \sqrt{nd} \cdot \lambda/(2nd)}{\lambda^2} = "
+                r"\frac{0.41}{\lambda}",
+                _is_constant_over_lambda(),
             ),
         )
     )
 
 
-def _is_constant_over_lambda_d() -> bool:
+def _is_constant_over_lambda() -> bool:
     import sympy
 
     n, d, lam, k = sympy.symbols("n d lambda k", positive=True)
-    term = k * sympy.sqrt(n) * sympy.sqrt(n) * (lam / (2 * n * d)) / lam**2
-    return is_zero(term - k / (2 * lam * d))
+    term = sympy.sqrt(d) * k * sympy.sqrt(n) * sympy.sqrt(n * d) * (lam / (2 * n * d)) / lam**2
+    return is_zero(term - k / (2 * lam))
 
 
 def entire_functions() -> Proof:

@@ -81,8 +81,8 @@ def labels_of(trial: PreparedTrial) -> list[int]:
         performance over all the datasets.""",
     nature="experiment",
     plain=(
-        "The paper finds NTK-Attention better than P-Tuning and LoRA with ChatGLM3-6B. We ran a small "
-        "model on a small task, which decides nothing about the paper."
+        "The paper finds NTK-Attention better on average than P-Tuning and LoRA with ChatGLM3-6B. We ran "
+        "a small model on a small task, which decides nothing about the paper."
     ),
     quick={**SMALL_LANGUAGE, "model": "tiny", "tokens": 8},
     full={
@@ -152,8 +152,8 @@ def _open(name: str) -> Finding:
         = 32, achieving slightly better average accuracy.""",
     nature="experiment",
     plain=(
-        "The paper finds NTK-Attention better than full fine-tuning and LoRA on images. We ran digits "
-        "of 8 x 8 pixels, which decides nothing about the paper."
+        "The paper finds NTK-Attention better on average than full fine-tuning and LoRA on images. We ran "
+        "digits of 8 x 8 pixels, which decides nothing about the paper."
     ),
     quick={**SMALL, "pretrain_epochs": 5, "train": 64, "validation": 150, "test": 500},
     full={"width": 48, "pretrain_epochs": 10, "train": 128, "test": 546, "ntk_rate": 0.02},
@@ -229,8 +229,8 @@ def averages(settings: Settings, seed: int) -> Finding:
             Conclusion(f"{name}: error beyond rounding", "<=", 1e-9, gap) for name, gap in gaps.items()
         ),
         numbers={f"average of the accuracies, {name}": sum(row[:-1]) / 5 for name, row in rows.items()},
-        remark="LoRA's five accuracies have the average 81.22; the paper prints 81.24. Nothing depends on "
-        "it.",
+        remark="LoRA's five accuracies have the average 81.22; the paper prints 81.24. Section 1 uses the "
+        "printed average: 82.31 - 81.24 = 1.07.",
     )
 
 

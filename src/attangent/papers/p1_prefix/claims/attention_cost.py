@@ -85,7 +85,8 @@ def prefix_attention_cost(settings: Settings, seed: int) -> Finding:
         numbers={"multiplications at the longest prefix": counts[-1]},
         figures=(_cost_figure("Algorithm 3", settings.lengths, counts, printed),),
         remark="The number of multiplications is linear in m. The cost m (m + L) d of Section 4.3 would need "
-        "queries for the prefix, which Algorithm 1 does not compute.",
+        "queries for the prefix, which Algorithm 1 does not compute. Section 5 and Appendix B.2 call the "
+        "run time quadratic, too.",
     )
 
 
@@ -111,7 +112,9 @@ def _cost_figure(
     title="NTK-Attention costs the same for every prefix length",
     quote="D^ <- diag(A^ 1_L + Phi(Q) k); T <- D^^-1 (A^ V + Phi(Q) Z)",
     nature="main result",
-    plain="NTK-Attention does what the paper says, and its cost does not depend on the prefix length.",
+    plain=(
+        "NTK-Attention as printed has rd + r parameters, and its cost does not depend on the prefix length."
+    ),
     quick={"L": 24, "d": 8, "lengths": [2**i for i in range(0, 13, 2)]},
     full={"lengths": [2**i for i in range(0, 17, 2)]},
     seeds=1,
@@ -277,8 +280,8 @@ def _figure_3(
     quote="we can improve the number of trainable parameters from d^2 + d to (2r' + 1)d",
     nature="remark",
     plain=(
-        "The printed parameter counts are right; a low-rank Z has fewer parameters than LoRA on two "
-        "projections."
+        "The printed parameter counts are right; a low-rank Z has fewer parameters than LoRA of the same "
+        "rank on two projections."
     ),
     quick={"dims": [8, 32, 128], "lora_matrices": 2},
     seeds=1,

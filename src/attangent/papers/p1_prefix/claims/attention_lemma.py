@@ -60,7 +60,7 @@ def measure(epsilon: float, bound: float, d: int, n: int, seed: int) -> Case:
     nature="quotation",
     plain=(
         "The quoted low-rank approximation is right for QK'/d. Algorithm 2 and Theorem 4.1 have "
-        "QK'/sqrt d, for which it says nothing."
+        "QK'/sqrt d, for which B becomes d^(1/4) B."
     ),
     quick={
         "d": 3,

@@ -225,9 +225,9 @@ def appendix_c_compression(settings: Settings, seed: int) -> Finding:
         ),
         differs=("a one-layer reader of bigrams instead of a language model",),
         remark="A KL ratio of 0 keeps the full effect of the prompt, 1 none of it. The paper's Z is d x d, "
-        "but Lemma J.7 needs C(d + g, g) features. The authors' map has d features, is not one of that "
-        "lemma and loses most of the effect. Exponential features at tokens of the prompt, with fitted "
-        "masses and values, keep the effect in a far smaller state.",
+        "but Lemma J.7 prints up to C(2(g + d), 2g) features, of which C(g + d, g) are enough. The authors' "
+        "map has d features, is not one of that lemma and loses most of the effect. Exponential features at "
+        "tokens of the prompt, with fitted masses and values, keep the effect in a far smaller state.",
     )
 
 

@@ -141,9 +141,9 @@ ON_TOPIC = 0.75
 )
 @needs_adapters
 def decoder(settings: Settings, seed: int) -> Finding:
-    """Tuned on CB by the paper's recipe (learning rate 0.001, 30 epochs), SmolLM2-135M with NTK-Attention is
-    at least as accurate as with LoRA and P-Tuning V2. We check the authors' code and the initialisation by
-    Eq. (7). A baseline's lead counts if it exceeds the 95 % confidence interval.
+    """Tuned on a small task by the paper's recipe (learning rate 0.001, 30 epochs), a small decoder with
+    NTK-Attention is at least as accurate as with LoRA and P-Tuning V2. We check the authors' code and the
+    initialisation by Eq. (7). A baseline's lead counts if it exceeds the 95 % confidence interval.
     """
     made_up = settings.model == "made up"
     trial = _made_up(settings, seed) if made_up else _cb(settings, seed)

@@ -158,11 +158,11 @@ def _derivative_gaps(x: Tensor, W: Tensor, a: Tensor) -> dict[str, float]:
     nature="definition",
     plain=(
         "Printed as the exact NTK of the network; it leaves out the part of the gradient in which the "
-        "prefix is a value. Theorem 3.2 and Proposition 3.3 inherit the error."
+        "prefix is a value. Lemma H.3, which would make that part small, is false."
     ),
     failure=Failure(
         "P1/definition-g.1",
-        ("Lemmas H.3 and I.4, Theorem 3.2 and Proposition 3.3 fall; all are right with the exact kernel"),
+        "Theorem 3.2 and Proposition 3.3 name its eigenvalue; with the exact kernel the theorem is true",
         "n = d = m = 1",
         root="the kernel leaves out the prefix as values",
     ),
@@ -244,7 +244,7 @@ def _spectra_figure(kernels: dict[str, Tensor]) -> Figure:
     ),
     failure=Failure(
         "P1/lemma-i.6",
-        "T of Theorem 3.2 lacks log m; pairs of opposite signs repair it",
+        "T of Theorem 3.2 lacks log m, and its m needs lambda^-4; pairs of opposite signs repair both",
         "every constant, from m of the order of its square on",
         root="a sum of m terms with independent signs is of order sqrt(m)",
     ),

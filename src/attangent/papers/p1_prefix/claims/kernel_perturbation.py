@@ -34,12 +34,13 @@ _SIZES = {"n": 6, "d": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
     rests_on=("P1/lemma-k.1", "P1/lemma-k.2"),
     nature="lemma",
     plain=(
-        "Printed with sqrt(nd) in part 2; right with nd. A constant in R changes, no main result "
-        "falls for this reason. Part 1 is so loose that no run can test it."
+        "Printed with sqrt(nd) in part 2; with nd it follows from part 1. R becomes smaller by sqrt(nd), "
+        "inside its poly(n, d, exp(B)); no main result falls for this reason. Part 1 is so loose that no "
+        "run can test it."
     ),
     failure=Failure(
         "P1/lemma-3.1",
-        "a constant changes: R in Claim G.4 is smaller by sqrt(nd), so m is larger by nd",
+        "a factor changes: R in Claim G.4 is smaller by sqrt(nd), which its poly(n, d, exp(B)) absorbs",
         "n = 10^25 equal points, at B = 1",
         root="a Frobenius norm of N x N entries is N times an entry, not sqrt(N)",
     ),
@@ -211,7 +212,7 @@ _LEMMA_K = {"n": 16, "d": 4, "m": 4096, "sigma": 1.0, "delta": 0.05, "init": "in
     ),
     failure=Failure(
         "P1/lemma-k.1",
-        ("a constant changes: B gets sqrt(log m), and e^B becomes m^o(1) in every bound that uses it"),
+        "a factor changes: B gets sqrt(log m), and e^B becomes m^o(1) in every bound that uses it",
         "m = 10^134 at nd/delta = 480; Theorem 3.2 requires m = 10^327",
         root="the bound B on all m products does not contain m",
     ),
@@ -234,7 +235,7 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
         conclusions=(*finding.conclusions, beyond, growth_with_neurons(p.X @ p.network.W)),
         remark="The paper takes this from Lemma B.1 of P2. B does not depend on m, but the largest of m "
         "products grows like sqrt(log m). So part 1 holds for all r only if m is below about "
-        "(nd/delta)^(C^2/2). Theorem 3.2 requires more: m >= lambda^-2 (nd)^2 e^(30B). A constant C of 30 or "
+        "(nd/delta)^(C^2/2). Theorem 3.2 requires more: m >= lambda^-2 (nd)^2 e^(30B). A constant C of 40 or "
         "more saves it unless lambda is tiny; no C does as lambda goes to 0.",
     )
 

@@ -78,8 +78,8 @@ def line(x: Tensor, y: Tensor) -> tuple[float, float]:
         "The slope is that of the exact kernel, smaller by any factor. It falls with Theorem 3.2."
     ),
     failure=Failure(
-        "P1/definition-g.1",
-        "Proposition 3.3 falls; it is right with the exact kernel",
+        "P1/theorem-3.2",
+        "Proposition 3.3 falls; with the exact kernel it is right in the tail",
         "the family x_i = rho e_i, in the limit rho to 0",
     ),
     proof=kernel.slope,

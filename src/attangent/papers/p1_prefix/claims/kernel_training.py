@@ -70,9 +70,10 @@ def promised_steps(p: PrefixRegression, settings: Settings) -> float:
         "explicit m."
     ),
     failure=Failure(
-        "P1/definition-g.1",
+        "P1/lemma-i.4",
         "Theorem 3.2 falls as printed; it is true with the exact kernel, log m or pairs of signs",
-        ("no size for a given constant: the needed constant is 3 at rho = 0.4 and 118 at rho = 0.05"),
+        "no size for a given constant: with F(0) = 0, eps = 0.01 and m to infinity the needed constant is 1.9 "
+        "at rho = 0.4 and 112 at rho = 0.05",
     ),
     proof=kernel.too_few_steps,
     ours=(
@@ -175,9 +176,9 @@ def _constants_figure(inverse: list[float], constants: list[float]) -> Figure:
         "kernel; the exact kernel can be slower by any factor. Theorem 3.2 falls for this reason."
     ),
     failure=Failure(
-        "P1/definition-g.1",
+        "P1/lemma-h.3",
         "Theorem 3.2 falls",
-        "rho = 2/5 in the family x_i = rho e_i, in the limit of long prefixes",
+        "rho = 0.42 and below in the family x_i = rho e_i, in the limit of long prefixes",
     ),
     proof=kernel.slow_step,
     quick=SLOW_SIZES,

@@ -209,14 +209,14 @@ def _output(X: Tensor, m: int, settings: Settings, seed: int) -> Tensor:
     title="The geometric sum of Eq. (18)",
     quote="eta sum_i (1 - m eta lambda/2)^i <= eta 4/(m lambda) (18) where this step follows from Fact D.2.",
     rests_on=("P1/fact-d.2",),
-    nature="misprint",
+    nature="proof step",
     plain=(
         "The sum is 2/(m lambda); printed is 4 eta/(m lambda), which is smaller for eta < 1/2, and Fact "
-        "D.2 is cited outside its range. D in Definition I.1 has the right factor."
+        "D.2 is cited outside its range. Lemma I.3 uses it, but its bound D is large enough without the eta."
     ),
     failure=Failure(
         "P1/equation-18",
-        "used nowhere: Definition I.1 has the factor 2/lambda of the right sum",
+        "the fourth step of the proof of Lemma I.3 falls; the lemma stands, since exp(20B) in D leaves room",
         "every eta < 1/2",
         root="a factor eta too many",
     ),

@@ -76,7 +76,7 @@ def averages(settings: Settings, seed: int) -> Finding:
     title="Five binary classification datasets",
     quote="we utilize five binary classification datasets in SuperGLUE: the BoolQ, CB, Copa, MultiRC, and "
     "RTE datasets",
-    nature="misprint",
+    nature="remark",
     plain="CB has three labels (entailment, contradiction, neutral), so one of the five tasks is not "
     "binary. Nothing depends on it.",
     failure=Failure(
@@ -111,18 +111,20 @@ def labels(settings: Settings, seed: int) -> Finding:
     title="Algorithm 1 takes time of order m (m + L) d",
     quote="while it also bring a O(m(m+L)d) time complexity to compute Algorithm 1",
     rests_on=("P1/algorithm-1",),
-    nature="misprint",
-    plain="Algorithm 1 takes L (m + L) d, as the paper says elsewhere: linear in m. The printed cost "
-    "would need queries for the prefix. The comparison with NTK-Attention gets less favourable, no "
-    "result falls.",
+    nature="remark",
+    plain="Algorithm 1 takes L (m + L) d, as Section 4 and Appendix A say: linear in m. Section 5 and "
+    "Appendix B.2 repeat that it is quadratic; no theorem falls.",
     failure=Failure(
         "P1/section-4.3-cost",
-        "used nowhere: Section 4 has the right cost O(mLd + L^2 d); Figure 3 is read as quadratic",
-        "every m > L",
+        "Section 5 and Appendix B.2 call the run time quadratic in m; no theorem uses it",
+        "in the limit of long prefixes",
         root="the cost of prefix attention is linear in m, not quadratic",
     ),
     proof=attention.linear_cost,
-    ours=("O read as the order of the cost, as Figure 3 reads it; as an upper bound it is true for m >= L",),
+    ours=(
+        "O read as the order of the cost, as Figure 3 reads it; as an upper bound it is true for m >= L and "
+        "m >= d",
+    ),
     quick={"L": 24, "d": 8, "lengths": [2**i for i in range(6, 17, 2)], "exponent": 2.0},
     seeds=1,
     seconds=0.1,
@@ -143,12 +145,12 @@ def quadratic_cost(settings: Settings, seed: int) -> Finding:
     place="Appendix J.1, Definition J.1",
     title="Prefix attention as defined in Appendix J",
     quote="Let K_P := S W_Q in R^((m+L) x d) ... Let A := exp(Q K_P') in R^(L x (m+L))",
-    nature="misprint",
+    nature="definition",
     plain="Definition J.1 prints W_Q for W_K and omits sqrt d; it is not the prefix attention of "
     "Algorithm 1. The meaning is obvious, but the missing sqrt d hides the gap of Theorem 4.1.",
     failure=Failure(
         "P1/definition-j.1",
-        "used nowhere: Theorem 4.1 is about Algorithm 2",
+        "the proof of Theorem J.2 starts from it, with W_K restored but without sqrt d",
         "d = 1 with W_Q and W_K different",
         root="W_Q is printed for W_K, and sqrt d is missing",
     ),

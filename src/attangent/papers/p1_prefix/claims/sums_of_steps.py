@@ -85,8 +85,8 @@ def _conditions(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ..
     quote="Then we have |F(tau) - Y|_F <= O(sqrt(nmd)).",
     nature="lemma",
     plain=(
-        "The loss is O(sqrt(nmd)) at the start and during stable training. Printed without any "
-        "condition on the learning rate."
+        "With high probability the loss is O(sqrt(nmd)) at the start and during stable training. Printed "
+        "without any condition on the learning rate."
     ),
     ours=("a stable learning rate; the lemma has no condition on eta",),
     quick={
@@ -205,14 +205,14 @@ def _in_limit(what: str, settings: Settings, ratio: float, part: str) -> Conclus
     rests_on=("P1/claim-f.12", "P1/lemma-h.8", "P1/lemma-k.1", "P1/lemma-k.2"),
     nature="lemma",
     plain=(
-        "Printed: the steps of the prefix sum to order 1/m. The sum is m <a, S> <R, x>, of order "
-        "sqrt(m). Part 2 holds."
+        "Printed: the steps of the prefix sum to order 1/m. The sum is m sum_j <a, S_j> <R_j, x_i>, of "
+        "order sqrt(m). Part 2 holds."
     ),
     failure=Failure(
         "P1/lemma-h.10",
         "Lemma H.9 falls with it",
-        "m = 208 at n = d = 1, B = 1",
-        root="factors m and sqrt(m) are lost in a sum with random signs",
+        "from m = 208 on at n = d = 1, B = 1, so at every m that the lemma allows",
+        root="the proof drops the factor m of the gradient and the sqrt(m) of Hoeffding's inequality",
     ),
     proof=signs.step_sum,
     quick={**_SIZES, "lengths": [256, 1024, 4096, 16384], "draws": 40},

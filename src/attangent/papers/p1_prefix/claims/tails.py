@@ -85,14 +85,14 @@ def _kept(name: str, measured: float, part: str = "") -> Conclusion:
         exp(-delta^2 mu/1), for all 0 < delta < 1.""",
     nature="quotation",
     plain=(
-        "Chernoff's bound misquoted: the lower tail lacks a factor 1/2, the upper tail holds for "
-        "delta <= 1 only. The paper uses it nowhere."
+        "Chernoff's bound misquoted: the lower tail lacks a factor 1/2, and the upper tail holds for "
+        "delta <= 1 but not for all delta. The paper uses it nowhere."
     ),
     failure=Failure(
         "P1/lemma-d.3",
         "used nowhere",
         "one coin with p = 1/10",
-        root="textbook tail bounds quoted with a wrong factor or range",
+        root="the lower tail lacks a factor 1/2, and the upper tail is stated for all delta",
     ),
     proof=tails.chernoff,
     quick={"coin": 0.1, "n": 400, "mu": 20.0, "upper": [0.1, 0.5, 1.0], "half": 1.0, "third": 3.0},
@@ -124,7 +124,7 @@ def chernoff(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={"lower tail, mu = 20, delta = 0.5": exact, "its bound": bound},
-        remark="The upper bound holds for delta <= 1. The lower bound should be exp(-delta^2 mu/2). The "
+        remark="The upper bound holds up to delta = 1.8. The lower bound should be exp(-delta^2 mu/2). The "
         "paper uses neither.",
     )
 
@@ -183,9 +183,10 @@ def bernstein_tail(n: int, chance: float, variance: float) -> Tail:
     nature="quotation",
     plain="Khintchine's inequality quoted without the factor 2 of two tails. The paper uses it nowhere.",
     failure=Failure(
-        "P1/lemma-d.3",
+        "P1/lemma-d.6",
         "used nowhere",
         "one sign, t = 1",
+        root="the factor 2 for the two tails is missing",
     ),
     proof=tails.one_sign,
     quick={"n": 1, "constants": [1e-6, 1e-3, 0.1, 0.5]},
@@ -289,9 +290,10 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
     nature="quotation",
     plain="The matrix Chernoff bound misquoted like the scalar one. The paper uses it nowhere.",
     failure=Failure(
-        "P1/lemma-d.3",
+        "P1/lemma-d.10",
         "used nowhere",
-        "1 x 1 matrices, one draw of 20",
+        "1 x 1 matrices, one draw of 12",
+        root="the lower tail lacks a factor 1/2, and the upper tail is stated for all delta",
     ),
     proof=tails.matrix_chernoff,
     quick={"urn": 100_000, "n": 400, "mu": 20.0, "small": 20, "half": 1.0, "quarter": 4.0},

@@ -41,8 +41,8 @@ class PrefixMap:
     rests_on=("P1/equation-7",),
     nature="remark",
     plain=(
-        "In training, P moves if and only if Z and k move, as the paper says. Outside training the "
-        "map from P to (Z, k) is not injective."
+        "To first order in the step, P moves if and only if Z and k move, as the paper says. Outside "
+        "training the map from P to (Z, k) is not injective."
     ),
     proof=attention.gradient_steps_move_the_state,
     quick={"m": 32, "d": 4, "L": 6, "rates": [0.001, 0.1, 1.0], "steps": 20, "move": "gradient"},

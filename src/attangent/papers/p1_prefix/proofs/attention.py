@@ -18,9 +18,10 @@ def too_many_features() -> Proof:
     return Proof(
         (
             Step(
-                "Take d = log m and B = (log m)^(2/5), which is o(sqrt(log m)). All entries of Q and K_C "
-                "equal to B give logits of sqrt(d) B^2 under the square root of Algorithm 2.",
-                r"\sqrt{d}\, B^2 = (\log m)^{13/10}",
+                "Take d = log m and B = (log m)^(2/5), which is o(sqrt(log m)). All entries of Q equal to B "
+                "and of K_C equal to B or -B give logits of size sqrt(d) B^2 under the square root of "
+                "Algorithm 2.",
+                r"\pm\sqrt{d}\, B^2 = \pm(\log m)^{13/10}",
                 is_zero(logits - l ** sympy.Rational(13, 10))
                 and sympy.limit(B / sympy.sqrt(l), l, sympy.oo) == 0,
             ),
@@ -59,17 +60,21 @@ def _taylor(x: int, order: int) -> Fraction:
 
 
 def token_values() -> Proof:
-    """The error is proportional to the values of the tokens, which the theorem does not bound."""
+    """With Z and k the error is proportional to the tokens' values; without them P cannot be read."""
     import sympy
 
     e, v = sympy.symbols("e v", positive=True)
+    m, L, t = sympy.symbols("m L t", positive=True)
+    # weights are equal (W_K = 0); t rows of P are read and are 0, the others are all 1 or all -1
+    unread = (m - t) / (m + L)
     # one token (weight 1, value v) and one prefix vector (weight 1, value 0), whose weight is off by e
     off = v / 2 - v / (2 + e)
     return Proof(
         (
             Step(
-                "One token of weight 1 and value v, one prefix vector of weight 1 and value 0, whose "
-                "weight the features give as 1 + e: the output is off by an amount proportional to v.",
+                "An algorithm that is given Z and k: one token of weight 1 and value v, one prefix vector "
+                "of weight 1 and value 0, whose weight the features give as 1 + e. The output is off by an "
+                "amount proportional to v.",
                 r"\frac{v}{2} - \frac{v}{2 + e} = \frac{v e}{2 (2 + e)}",
                 is_zero(off - v * e / (2 * (2 + e))),
             ),
@@ -78,6 +83,13 @@ def token_values() -> Proof:
                 "theorem bounds the values of the prefix, not those of the tokens.",
                 r"\lim_{v \to \infty} \frac{v e}{2 (2 + e)} = \infty",
                 sympy.limit(off, v, sympy.oo) == sympy.oo,
+            ),
+            Step(
+                "An algorithm that reads P: at fixed L and d the printed time does not depend on m, so it "
+                "reads only t rows. With W_K = 0 all weights are equal; let the rows read be 0 and the "
+                "others all 1 or all -1. The two outputs are 2 apart in the limit, and it cannot tell which.",
+                r"\lim_{m \to \infty} \Big(\frac{m - t}{m + L} + \frac{m - t}{m + L}\Big) = 2",
+                sympy.limit(2 * unread, m, sympy.oo) == 2,
             ),
         ),
         part="unbounded values of the tokens",

@@ -172,16 +172,17 @@ def too_few_steps() -> Proof:
 def slow_step() -> Proof:
     """A step along E makes less progress than Lemma I.4 promises."""
     rho, least, slower, correct = _slow_eigenvalues()
-    low, high = exp_bounds(Fraction(4, 25))
-    ratio = (high * (1 + Fraction(4, 25)) - 1 - Fraction(8, 25)) / (Fraction(4, 25) * low)
+    square = Fraction(42, 100) ** 2
+    low, high = exp_bounds(square)
+    ratio = (high * (1 + square) - 1 - 2 * square) / (square * low)
     return Proof(
         (
             *_family_steps(rho, least, slower, correct),
             Step(
                 "A step along E leaves the factor (1 - m eta lambda_K)^2, at least 1 - 2 m eta lambda_K. "
-                "The lemma allows 1 - m eta lambda_H/2, so it fails if 4 lambda_K < lambda_H; rho = 2/5 "
+                "The lemma allows 1 - m eta lambda_H/2, so it fails if 4 lambda_K < lambda_H; rho = 0.42 "
                 "is enough.",
-                r"4 \lambda_K < \lambda_H \quad\text{at } \rho = \tfrac25",
+                r"4 \lambda_K < \lambda_H \quad\text{at } \rho = 0.42",
                 4 * ratio < 1,
             ),
         )
@@ -198,8 +199,8 @@ def slope() -> Proof:
         (
             *_family_steps(rho, least, slower, correct),
             Step(
-                "Per unit of compute m d n the logarithm of the loss along E falls by 2 eta "
-                "lambda_K/(nd). In units of the printed slope this tends to 0.",
+                "A step costs m d n, so per unit of compute the logarithm of the loss along E falls by 2 "
+                "eta lambda_K/(nd). In units of the printed slope this tends to 0.",
                 r"\frac{2\eta\lambda_K/(nd)}{\eta\lambda_H/(nd)} \to 0",
                 sympy.limit(2 * rate * slower / (rate * least), rho, 0) == 0,
             ),

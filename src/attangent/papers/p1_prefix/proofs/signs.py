@@ -248,8 +248,8 @@ def without_signs() -> Proof:
                 "So |F(0) - Y| grows like m, not like sqrt(m) or a constant, and D of Definition I.1, "
                 "which is |F(0) - Y|/m up to factors, does not become small: the induction of Appendix I "
                 "cannot start.",
-                r"\lim_{m \to \infty} \frac{m \sigma^2 x}{\sqrt m} = \infty, \qquad "
-                r"\lim_{m \to \infty} \frac{|F(0)|}{m} = \sigma^2 x > 0",
+                r"\lim_{m \to \infty} \frac{m \sigma^2 |x|}{\sqrt m} = \infty, \qquad "
+                r"\lim_{m \to \infty} \frac{|F(0)|}{m} = \sigma^2 |x| > 0",
                 sympy.limit(m * 1 / sympy.sqrt(m), m, sympy.oo) == sympy.oo
                 and (s**2 * x).is_positive is True,
             ),

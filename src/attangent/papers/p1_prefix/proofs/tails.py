@@ -117,9 +117,12 @@ def matrix_chernoff() -> Proof:
         (
             Step(
                 "Numbers are 1 x 1 matrices. Draw one of 20 numbers, of which one is 1 and the others 0 "
-                "(B = 1, mu = 1/20), and take delta = 19.",
-                r"\Pr[X \ge 20\mu] = \frac1{20} > e^{-19^2 \cdot \frac1{20}/4} = e^{-361/80}",
-                Fraction(1, 20) > exp_bounds(Fraction(-361, 80))[1],
+                "(B = 1, mu = 1/20), and take delta = 19. One of 12 numbers is enough, one of 11 is not.",
+                r"\Pr[X \ge 20\mu] = \frac1{20} > e^{-19^2 \cdot \frac1{20}/4} = e^{-361/80}, "
+                r"\qquad \frac1{12} > e^{-121/48}, \qquad \frac1{11} < e^{-100/44}",
+                Fraction(1, 20) > exp_bounds(Fraction(-361, 80))[1]
+                and Fraction(1, 12) > exp_bounds(Fraction(-121, 48))[1]
+                and Fraction(1, 11) < exp_bounds(Fraction(-100, 44))[0],
             ),
             Step(
                 "Draw 400 of 100,000 numbers, of which 5,000 are 1 (mu = 20), and take delta = 1/2.",

@@ -90,14 +90,14 @@ LINE = {"T": 5.0, "T0": 0.02, "sd": 0.5, "reach": 2.5, "points": 1500, "degree":
         F_*(t, x(t))|_2^2 dt <= d A^2(R_H).""",
     nature="lemma",
     plain=(
-        "A theorem on ReLU networks is carried over to the softmax kernel. The kernel's functions are "
-        "entire and approximate a function with poles more slowly than any power. The proof of "
-        "Theorem 6.5 falls."
+        "A theorem on ReLU networks is carried over to the softmax kernel. At infinite width the kernel's "
+        "functions are entire and approximate a function with poles more slowly than any power. The proof "
+        "of Theorem 6.5 falls."
     ),
     failure=Failure(
         "P2/theorem-g.4",
         "the proof of Theorem 6.5 falls: A(R) is not the rate of this kernel",
-        "d = 1, in the limit of large R_H; the local exponent is -0.6 at most from R = 10^3 on",
+        "d = 1, in the limit of large R_H; the local exponent is no steeper than -0.6 from R = 10^3 on",
         root="a theorem on the ReLU kernel is used for the softmax kernel",
     ),
     proof=proofs.entire_functions,

@@ -32,14 +32,14 @@ _SIZES = {"n": 8, "d": 4, "d_out": 4, "m": 1024, "sigma": 0.5, "rate": 0.5, "ste
     rests_on=("P2/lemma-e.3", "P2/lemma-d.1", "P2/equation-25", "P2/appendix-f-features"),
     nature="lemma",
     plain=(
-        "Printed: network and kernel predictor differ by O(eps_test + log^2 eps_H) in units of "
-        "sqrt(nd)/lambda. For an allowed eps_H the logarithm is zero, and the gap exceeds the rest by "
-        "any factor. Theorem 6.5 rests on it."
+        "Printed: network and kernel predictor differ by O(eps_test + log^2(...) eps_H/lambda) in units of "
+        "sqrt(nd)/lambda. For an allowed eps_H the logarithm is zero, and the gap exceeds the rest by any "
+        "factor. Theorem 6.5 rests on it."
     ),
     failure=Failure(
         "P2/theorem-f.2",
         "the proof of Theorem 6.5 falls; without the logarithm and with |K*| the bound is right",
-        "n = d = 1, m = 64: 20 times the bound",
+        "n = d = 1; more than 100 times the bound in the runs with m = 64",
         root="the split at tau_0 fails where the logarithm is not positive",
     ),
     quick={**_SIZES, "points": 16, "checks": 12, "widths": [256, 1024], "one_point": [64, 256, 1024, 4096]},
@@ -298,13 +298,13 @@ def logarithm(settings: Settings, seed: int) -> Finding:
     rests_on=("P2/theorem-f.2",),
     nature="proof step",
     plain=(
-        "The last line of the proof drops |K*_te|_F, which is of order sqrt(n). With it the coupling "
-        "term is 1/(lambda d), not 1/(lambda sqrt n); m has to be larger by n."
+        "The last line of the proof drops |K*_te|_F, which is of order sqrt(n). With it the coupling term "
+        "is of order 1/lambda, not 1/(lambda sqrt n); m has to be larger by sqrt(n)."
     ),
     failure=Failure(
         "P2/theorem-g.2-kernel-norm",
-        "the proof of Theorem 6.5 falls; m has to be larger by a factor n",
-        "n = 2",
+        "the proof of Theorem 6.5 falls; m has to be larger by a factor sqrt(n)",
+        "in the limit of many points; |K*| exceeds 1 from n = 2 on",
         root="the norm of the kernel at a test point is dropped",
     ),
     proof=proofs.dropped_kernel_norm,
@@ -325,8 +325,8 @@ def kernel_norm(settings: Settings, seed: int) -> Finding:
             for n, norm in zip(settings.sizes, norms, strict=True)
         },
         remark="|K*_te|_F is of order sqrt(n). With it and the paper's eps_H = lambda/(2nd) the coupling "
-        "term is of order 1/(lambda d), not 1/(lambda sqrt n). To get the printed order, R has to "
-        "be smaller by sqrt(n), so m larger by n.",
+        "term is of order 1/lambda, not 1/(lambda sqrt n). To get the printed order, R has to be smaller "
+        "by sqrt(n), so m larger by sqrt(n).",
     )
 
 

@@ -65,7 +65,7 @@ class NetworkRuns:
     nature="remark",
     plain=(
         "The table says that softmax needs almost the same number of neurons and steps as ReLU and "
-        "exp. It compares bounds; measured needs are within a factor of four."
+        "exp. It compares bounds; measured needs at sigma = 1 are within a factor of four."
     ),
     quick={
         "n": 12, "d": 6, "d_out": 1, "sigma": 1.0, "epsilon": 1e-3, "rate": 1.0, "steps": 200, "R": 0.01,
