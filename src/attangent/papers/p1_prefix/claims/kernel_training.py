@@ -72,8 +72,8 @@ def promised_steps(p: PrefixRegression, settings: Settings) -> float:
     failure=Failure(
         "P1/lemma-i.4",
         "Theorem 3.2 falls as printed; it is true with the exact kernel, log m or pairs of signs",
-        "no size for a given constant: with F(0) = 0, eps = 0.01 and m to infinity the needed constant is 1.9 "
-        "at rho = 0.4 and 112 at rho = 0.05",
+        "no size for a given constant: with F(0) = 0, eps = 0.01 and m to infinity the needed constant is "
+        "1.9 at rho = 0.4 and 112 at rho = 0.05",
     ),
     proof=kernel.too_few_steps,
     ours=(
