@@ -25,7 +25,7 @@ from attangent.papers.p3_two_stage.theory.data import TwoStageData
     failure=Failure(
         cause="P3/taylor-step",
         consequence="|g| <= (log d)^(-1/4) in Theorem 1 and term C of Theorem 3 are not proved",
-        first_size="every u v other than 0",
+        first_size="whenever u v is not 0",
         root="a square of a sum for that of a difference",
     ),
     proof=proofs_of_steps.taylor,
@@ -53,12 +53,12 @@ def taylor_step(settings: Settings, seed: int) -> Finding:
 @claim(
     "P3/appendix-d",
     nature="quotation",
-    plain="Lemma 2 (Bernstein) has the sum where the mean belongs; Lemmas 1 and 5 are right; Lemmas 3 "
-    "and 4 lack a definition. The proofs use the right forms.",
+    plain="Lemma 2 (Bernstein) has the sum where the mean belongs; the proof of Theorem 1 uses the mean. "
+    "Lemmas 1 and 5 are right as quoted; Lemma 3 lacks a definition, Lemma 4 its function F.",
     failure=Failure(
         cause="P3/appendix-d",
         consequence="a misquotation: the proof of Theorem 1 uses the mean",
-        first_size="N = 2",
+        first_size="N = 2 (N = 1 for delta near 1, where log(2/delta) belongs)",
         root="the sum for the mean",
     ),
     proof=proofs_of_steps.bernstein,
@@ -146,7 +146,8 @@ def trace_and_norm(settings: Settings, seed: int) -> Finding:
 @claim(
     "P3/indicator-product",
     nature="proof step",
-    plain="Printed: the indicator of a product is the product of indicators. True for positive numbers only.",
+    plain="Printed: the indicator of a product is the product of the indicators. False: two negative factors "
+    "have a positive product.",
     failure=Failure(
         cause="P3/indicator-product",
         consequence="the constants k_1, k_2 of Corollary 1 are not those of the model",
@@ -175,7 +176,7 @@ def indicator_product(settings: Settings, seed: int) -> Finding:
                 "share of tokens where they differ", "<=", 0.0, (whole != factors).double().mean().item()
             ),
         ),
-        remark="It holds for positive numbers. Two negative factors have a positive product.",
+        remark="It holds for numbers unless both are negative. Two negative factors have a positive product.",
     )
 
 
@@ -267,11 +268,13 @@ def optimum_exists(settings: Settings, seed: int) -> Finding:
     "P3/equation-18",
     nature="proof step",
     plain="Printed: with probability 1 - 1/d at most rL sqrt(log d)/u tokens tell z + zeta from z - "
-    "zeta. True: none or at least a quarter of the prompt does.",
+    "zeta. True: none or at least about a quarter of the prompt does.",
     failure=Failure(
-        cause="P3/lemma-6",
+        cause="P3/equation-18",
         consequence="term Psi in the proof of Theorem 1 falls",
-        first_size="in the limit only, with r/u = 1/log d",
+        first_size="d = 45 at r/u = 1/50 with the constant 1; for every constant in the limit only, with r/u "
+        "= 1/log d",
+        root="Bernstein's inequality is applied to scores that are not independent",
     ),
     proof=proofs_of_patterns.equation_18,
     erratum=WITHDRAWN,
@@ -300,7 +303,8 @@ def separating_tokens(settings: Settings, seed: int) -> Finding:
             ),
         ),
         numbers={f"P(more) at d = {size}": share for size, share in zip(d, shares, strict=True)},
-        remark="All copies of a token change together: the number is 0 or at least a quarter of the prompt, "
+        remark="All copies of a token change together: the number is 0 or at least about a quarter of the "
+        "prompt, "
         "the "
         "latter with a probability of order r/u that does not fall with L or d.",
     )
@@ -324,8 +328,8 @@ def separating_share(settings: Settings, d: int, seed: int) -> float:
     "may have any norm.",
     failure=Failure(
         cause="P3/norm-from-answer",
-        consequence="(a.1) of Theorem 1 is not proved",
-        first_size="d = 3",
+        consequence="(a.1) of Theorem 1 is not proved; Theorem 3 (term C) and Corollary 1 use it",
+        first_size="d = 2: V = -c zz' answers every prompt by 0",
         root="an upper bound on |g| is read as one on |V|",
     ),
     proof=proofs_of_steps.norm_from_answer,

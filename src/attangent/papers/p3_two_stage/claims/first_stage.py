@@ -42,12 +42,13 @@ FLOOR = math.log(2) / 2
 @claim(
     "P3/theorem-1",
     nature="main result",
-    plain="The hard part is not learned in stage 1 if r/u falls like a power of 1/d. For a fixed r/u, "
-        "however small, the signal of V does not fall with d: part (a.1) fails. Part (a.2) holds "
-        "where it says anything.",
+    plain="The hard part is not learned in stage 1 if r/u falls like a power of 1/d. For a fixed r/u the "
+        "signal of V fails to fall with d with a probability of order r/u, whatever d: part (a.1) fails. "
+        "Part (a.2) held in the run.",
     failure=Failure(
         cause="P3/theorem-1",
-        consequence="part (a.1) of Theorem 1 falls for fixed r/u; (a.2) stands",
+        consequence="part (a.1) of Theorem 1 falls for fixed r/u; Theorem 3 (term C) and Corollary 1 use it. "
+        "(a.2) was not contradicted",
         first_size="in the limit only: at r/u = 1/20 the signal has stopped falling by d = 1024",
         root="r << u is used without a rate",
     ),
@@ -103,9 +104,10 @@ def hard_part_is_not_learned(settings: Settings, seed: int) -> Finding:
         remark="The hard network sees only the plane of z and zeta and is trained there, with the tau_0, "
         "lambda, L and N of the named d. While the noise gives z and z +- zeta the same sign, the "
         "gradients of both classes cancel. It separates them with a probability of order r / u. If r / u "
-        "stays fixed as d grows, the gradients of V do not shrink: (a.1) requires r / u to fall like a "
-        "power of 1/d. (a.2) is tested at a d so large that its bound exceeds the least loss of any V; at d "
-        "up to 4096 no V at all could break it.",
+        "stays fixed as d grows, neither this probability nor the gradient in those draws shrinks; in the "
+        "others the signal falls. (a.1) requires r / u to fall like a power of 1/d. (a.2) is tested at a d "
+        "so large that its bound exceeds the least loss of any V; at d up to 4096 no V at all could "
+        "break it.",
     )
 
 

@@ -247,7 +247,8 @@ def autograd_gradient(model: ReluAttention, prompts: TwoStagePrompts) -> ReluWei
 @claim(
     "P3/proposition-5",
     nature="lemma",
-    plain="The noise weights keep their size in stage 1, and stage 2 adds the printed variance.",
+    plain="The noise weights keep their size in stage 1, and stage 2 adds at most the printed bound on the "
+    "variance.",
     erratum=WITHDRAWN,
     place="Appendix E, Proposition 5 (and the technical assumption in Lemma 7's proof)",
     quote="with a technical assumption that tau_xi^2 = (tau_0^2 - (1 - eta_1 lambda)^2 tau_0^2) / eta_1^2",

@@ -18,11 +18,11 @@ from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN, As
     "P3/lemma-7",
     nature="lemma",
     plain="Printed: stage 2 changes few signs. True: it lasts so long that the noise of stage 1 is "
-        "forgotten, and half of all signs change.",
+        "forgotten, and half of all signs change on average.",
     failure=Failure(
         cause="P3/lemma-7",
         consequence="Lemma 7 falls; Theorems 3 and 4 use it",
-        first_size="d = 2 for Equation 15 with constants 1; d = 6 for the whole lemma with K = 1/2",
+        first_size="d = 2 for Equation 15 with constants 1; d = 3 for the whole lemma with K = 1/2",
         root="the decay of the old noise over stage 2 is left out",
     ),
     proof=proofs_of_patterns.lemma_7,

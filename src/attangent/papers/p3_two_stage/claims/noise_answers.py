@@ -75,8 +75,9 @@ def noise_answers_little(settings: Settings, seed: int) -> Finding:
         "not fall, since labels and tokens are tied.",
     failure=Failure(
         cause="P3/equation-21",
-        consequence="Theorem 2's proof falls for L >> d^2",
-        first_size="L = d^3: d = 9 with the constant 1, d = 970 with the constant 10",
+        consequence="the proofs of Theorems 2 and 4 fall for L >> d^2",
+        first_size="L = d^3: by d = 9 with the constant 1, by d = 970 with the constant 10, where the "
+            "standard deviation reaches the bound",
         root="labels that the data ties to the tokens are treated as fair coins",
     ),
     proof=proofs_of_patterns.equation_21,

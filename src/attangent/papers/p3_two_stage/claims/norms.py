@@ -210,7 +210,7 @@ class _GradientNorms:
     "P3/assumption-2",
     nature="definition",
     plain="Printed: P tokens have a norm of at most u + gamma_0. True: their norm is near 1 whatever u,"
-    " so the assumption contradicts Section 3.1 for u < 1; only constants change.",
+    " so the assumption contradicts Section 3.1 for u < 1; constants change, except where small u is used.",
     failure=Failure(
         cause="P3/assumption-2",
         consequence="constants change: 1 + gamma_0 for u + gamma_0 in bounds on P parts, except where small "

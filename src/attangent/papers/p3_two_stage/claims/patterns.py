@@ -19,15 +19,14 @@ from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
 @claim(
     "P3/lemma-6",
     nature="lemma",
-    plain="Printed: a signal changes at most L^(2/3) signs. True: copies of a token change together, so"
-        " for the Q parts a fixed share of the prompt changes, and for the P parts once L exceeds "
-        "d^1.5. The second display holds.",
+    plain="Printed: a signal changes at most L^(2/3) signs. True: in Q parts all copies of a token change "
+        "together, at least about a quarter of the prompt; in P parts a share of order 1/sqrt(d), which "
+        "is more for L above d^1.5. The second display holds for fair labels.",
     failure=Failure(
         cause="P3/lemma-6",
         consequence="Lemma 6 falls for Q parts, and for P parts with L >> d^1.5; Corollaries 2 and 3, "
-            "Theorems 1 "
-        "and 2 use it",
-        first_size="L = 8 with the constant 1, L = 8000 with the constant 10 (Q parts)",
+            "Proposition 7, Lemma 7 and so Theorems 1 to 4 use it",
+        first_size="L = 9 with the constant 1, L = 8001 with the constant 10, by the proof (Q parts)",
         root="the scores of one prompt are treated as independent",
     ),
     proof=proofs_of_patterns.lemma_6,
@@ -76,7 +75,7 @@ def patterns_follow_noise(settings: Settings, seed: int) -> Finding:
         "are X'(U x_L), L projections of one vector in R^d. Turning it by a fixed angle changes a fixed "
         "fraction of the signs, about K / (pi lambda tau_0 sqrt(d)), for prompts of any length. For the P "
         "parts that exceeds the bound only if L is well above d^1.5. A hard part shows three different "
-        "tokens: a sign changes for a third of the prompt or not at all.",
+        "tokens: a sign changes for at least about a quarter of the prompt or not at all.",
     )
 
 

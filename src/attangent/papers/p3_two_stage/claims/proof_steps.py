@@ -27,17 +27,18 @@ COUNTED = {**ASSUMED, "dimensions": [8, 16, 24, 40], "prompts": 10, "runs": 2}
 @claim(
     "P3/activation-count",
     nature="proof step",
-    plain="Printed: at most sqrt(log d) tokens are active. True: half of them are, since Hoeffding's "
-    "inequality bounds the distance to the mean.",
+    plain="Printed: at most sqrt(log d) tokens are active. True: half of them on average, since "
+    "Hoeffding's inequality bounds the distance to the mean.",
     failure=Failure(
         cause="P3/activation-count",
-        consequence="Equations 20, 23 and 30 fall",
-        first_size="d = 2 with the constant 1, d = 6 with the constant 10 (L = d^2)",
+        consequence="the bound drawn from Equation 20, Equation 23 and term B in G.2 fall; Theorems 1, 2 and "
+        "4 use them",
+        first_size="d = 2 with the constant 1, d = 5 with the constant 10 (L = d^2)",
         root="Hoeffding's inequality is applied without the mean",
     ),
     proof=proofs_of_patterns.active_tokens,
     erratum=WITHDRAWN,
-    place="Appendices F.1, F.2 and G.2, before Equations 20, 23 and 30",
+    place="Appendices F.1 (after Equation 20), F.2 (before Equation 23) and G.2 (term B)",
     title="How many tokens are active",
     quote="then using Hoeffding's inequality in Lemma 1 ... ||1(X_1^T W_t x_{L,1})||_1 <~ sqrt(log d)",
     quick=COUNTED,
@@ -82,18 +83,20 @@ def _noise_and_prompts(settings: Settings, d: int, seed: int) -> tuple[TwoStageP
 @claim(
     "P3/equation-23",
     nature="proof step",
-    plain="Printed: the answer at the optimum W* tends to 0. True: it grows like log(1/eps), as it must"
-    " to be right; the loss at W* is small nevertheless.",
+    plain="Printed: the answer at the optimum W* is at most sqrt(d) log(d) eps_W / L, which tends to 0 for L "
+    "above d^1.5. True: it grows like log(1/eps), as it must to be right; the loss at W* is small "
+    "nevertheless.",
     failure=Failure(
         cause="P3/activation-count",
         consequence="the proof of Theorem 2 (b.2) falls at this step",
-        first_size="in the limit only: d = 10^8.5 with K = 1/2 and the constant 1",
+        first_size="in the limit only: d = 10^8.5 with L = d^2, K = 1/2 and the constant 1",
     ),
     proof=proofs_of_patterns.equation_23,
+    ours=("L above d^1.5",),
     erratum=WITHDRAWN,
     place="Appendix F.2, Equation 23 and the loss at W* after it",
     title="The answer and the loss at the optimum W*",
-    quote="max{log 2 - 1/2(eps + ...), log 2 + 1/2(eps + ...)} <~ eps_{W,1} + sqrt(d) log d / L eps_W",
+    quote="N_{W_t}(W*; X_1, Y) <~ sqrt(d) log d / L eps_W",
     quick=COUNTED,
     full={"dimensions": [8, 16, 32, 64], "prompts": 40},
     seconds=0.2,
@@ -126,9 +129,10 @@ def answer_at_the_optimum(settings: Settings, seed: int) -> Finding:
             "eps_(W,1), largest d": optima[-1][2],
         },
         remark="To be right the answer has to grow, and it does, like log(1/eps). (23) multiplies a score "
-        "by a count of active tokens that is wrong by the factor L. K is the largest gradient norm at the "
-        "start. With K = 1/2 the printed bound itself grows up to d = 10^6 and is below the answer from d = "
-        "10^8.5 on. An answer near 0 would have the loss log 2, which the next line drops; the loss at W* is "
+        "by a count of active tokens that is too small by a factor of about L^(1/3), eps_W included. Its "
+        "bound tends to 0 only for L above d^1.5; here L = d^2. K is the largest gradient norm at the start. "
+        "With K = 1/2 the printed bound itself grows up to d = 10^6 and is below the answer from d = 10^8.5 "
+        "on. An answer near 0 would have the loss log 2, which the next line drops; the loss at W* is "
         "small nevertheless.",
     )
 
@@ -164,11 +168,13 @@ def expected_optimum(d: int, eps: float) -> float:
     "P3/definition-5",
     nature="proof step",
     plain="Printed: the number of telling tokens is close to its mean. True: its mean is right, but it "
-    "is 0 in most draws and a quarter of the prompt in the others.",
+    "is 0 in most draws and at least about a quarter of the prompt in the others.",
     failure=Failure(
-        cause="P3/lemma-6",
+        cause="P3/definition-5",
         consequence="the proof of Theorem 3 falls at this step",
-        first_size="d = 49 at r/u = 1/5, L = d^2, with the printed constant",
+        first_size="d = 15 at r/u = 1/5, L = d^2, with the printed constant; from d = 49 an empty set is "
+        "outside too",
+        root="Hoeffding's inequality is applied to scores that are not independent",
     ),
     proof=proofs_of_patterns.definition_5,
     erratum=WITHDRAWN,
@@ -212,7 +218,8 @@ def telling_tokens(settings: Settings, seed: int) -> Finding:
         ),
         numbers={f"P(outside) at L = {L}": share for L, share in zip(settings.lengths, off, strict=True)},
         remark="X_2 has three different columns, and one V serves them all. The number is 0 in most draws "
-        "and at least a quarter of the prompt in the others. Its mean is right; it does not concentrate.",
+        "and at least about a quarter of the prompt in the others. Its mean is right; it does not "
+        "concentrate.",
     )
 
 
@@ -228,13 +235,13 @@ def telling_shares(settings: Settings, L: int, seed: int) -> Tensor:
 @claim(
     "P3/activation-count-repaired",
     nature="proof step",
-    plain="Half of the tokens are active, up to sqrt(L log(2d)/2).",
+    plain="Half of the P tokens are active, up to sqrt(L log(2d)/2).",
     sharp="sharp in order: the standard deviation is sqrt(L)/2",
     erratum=WITHDRAWN,
     repairs="P3/activation-count",
     place="ours",
     title="How many tokens are active",
-    derivation="""Given W and x_L the tokens are independent, and x and -x have the same law, so each is
+    derivation="""Given W and x_L the P tokens are independent, and x and -x have the same law, so each is
         active with probability 1/2. Hoeffding's inequality for L variables in [0, 1] gives the rest.""",
     quick={**COUNTED, "prompts": 30},
     sizes=({"d": 8}, {"d": 24}),

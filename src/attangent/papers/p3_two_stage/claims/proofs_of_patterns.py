@@ -17,31 +17,40 @@ def active_tokens() -> Proof:
     import sympy as sp
 
     d = sp.symbols("d", positive=True)
+    i, L = sp.symbols("i L", integer=True, positive=True)
     s = sp.symbols("s", real=True, nonzero=True)
     both = sp.Heaviside(s) + sp.Heaviside(-s)
+
+    def share_above(bound: int, tokens: int) -> Any:
+        return sum(sp.binomial(tokens, k) for k in range(bound, tokens + 1)) / sp.Integer(2) ** tokens
+
     return Proof(
         (
             Step(
-                "Given W and the query, x and -x have the same law, and exactly one of them is active.",
+                "W and -W have the same law, and exactly one of them makes a token active.",
                 r"\mathbf 1(s\ge 0)+\mathbf 1(-s\ge 0)=1\;(s\ne 0)\;\Rightarrow\;P(\text{active})=\tfrac12",
                 all(both.subs(s, value) == 1 for value in (-2, sp.Rational(1, 3))),
             ),
             Step(
                 "The mean number of active tokens is half of the prompt, and Hoeffding bounds the distance "
-                "to "
-                "it.",
-                r"E\,\|\mathbf 1(X_1^\top\widetilde W x_L)\|_1=\tfrac{L-1}{2}",
-                sum(k * sp.binomial(9, k) for k in range(10)) / sp.Integer(2) ** 9 == sp.Rational(9, 2),
+                "to it.",
+                r"E\,\|\mathbf 1(X_1^\top\widetilde W x_L)\|_1=\tfrac{L}{2}",
+                sp.summation(sp.Rational(1, 2), (i, 1, L)) == L / 2,
             ),
             Step(
-                "At L = d^2 + 1 the mean exceeds every multiple of the printed bound.",
+                "At L = d^2 the mean exceeds every multiple of the printed bound.",
                 r"\frac{d^2/2}{\sqrt{\log d}}\to\infty",
                 sp.limit(d**2 / 2 / sp.sqrt(sp.log(d)), d, sp.oo) == sp.oo,
             ),
             Step(
-                "With the constant 10 the mean is larger from d = 6 on.",
-                r"\tfrac{36}{2}>10\sqrt{\log 6}",
-                bool(10 * sp.sqrt(sp.log(6)) < 18) and not bool(sp.Rational(25, 2) > 10 * sp.sqrt(sp.log(5))),
+                "The number of active P tokens is binomial. With the constant 10 and L = d^2 it exceeds the "
+                "bound at d = 5 with probability 1/2, where 1/5 is allowed; at d = 4 it does not.",
+                r"P(\mathrm{Bin}(25,\tfrac12)\ge 13)=\tfrac12>\tfrac15,\quad 12<10\sqrt{\log 5}<13;\quad"
+                r"P(\mathrm{Bin}(16,\tfrac12)\ge 12)<\tfrac14,\quad 11<10\sqrt{\log 4}<12",
+                share_above(13, 25) == sp.Rational(1, 2)
+                and bool(share_above(12, 16) < sp.Rational(1, 4))
+                and bool(12 < 10 * sp.sqrt(sp.log(5)) < 13)
+                and bool(11 < 10 * sp.sqrt(sp.log(4)) < 12),
             ),
         )
     )
@@ -100,7 +109,10 @@ def equation_23() -> Proof:
     log = sp.log(d)
     eps = sp.sqrt(d / d**2)  # tau_0 sqrt(d log d / L) with tau_0 = 1/sqrt(log d), L = d^2
     answer = d * sp.log(1 / eps) * half_slope(d) * 2 * half_slope(d)
-    bound = sp.sqrt(d) * log * (K * log) ** sp.Rational(4, 3) * (d**2) ** sp.Rational(-1, 3)
+
+    def bound(power: Any) -> Any:
+        return sp.sqrt(d) * log * (K * log) ** sp.Rational(4, 3) * (d**power) ** sp.Rational(-1, 3)
+
     return Proof(
         (
             Step(
@@ -114,10 +126,10 @@ def equation_23() -> Proof:
                 sp.limit(answer, d, sp.oo) == sp.oo,
             ),
             Step(
-                "The printed bound tends to 0 for every K.",
+                "The printed bound tends to 0 for every K at L = d^2. At L = d^1.5 it does not.",
                 r"\frac{\sqrt d\log d}{L}\Big(\frac{K}{\lambda\tau_0}\Big)^{4/3}L^{2/3}="
                 r"K^{4/3}(\log d)^{7/3}d^{-1/6}\to 0",
-                sp.limit(bound, d, sp.oo) == 0,
+                sp.limit(bound(2), d, sp.oo) == 0 and sp.limit(bound(sp.Rational(3, 2)), d, sp.oo) == sp.oo,
             ),
         )
     )
@@ -203,7 +215,7 @@ def lemma_6() -> Proof:
                 and sp.diff(sp.erf(a / sp.sqrt(2)), a).is_positive,
             ),
             Step(
-                "All copies of z change sign with it: L/2 on average, more than C L^(2/3) from L = 8 C^3 on.",
+                "All copies of z change sign with it: L/2 on average, more than C L^(2/3) beyond L = 8 C^3.",
                 r"\tfrac L2>C\,L^{2/3}\iff L>8C^3",
                 sp.simplify((L / 2 - C * L ** sp.Rational(2, 3)).subs(L, 8 * C**3)) == 0,
             ),

@@ -6,6 +6,7 @@ Assumption 1 is taken at its order: tau_0 = lambda = 1/sqrt(log d), L = d^p.
 # sympy's functions declare wider types than they return
 # pyright: reportOperatorIssue=false
 
+from itertools import product
 from typing import Any
 
 from attangent.audit.proofs import Proof, Step
@@ -40,9 +41,63 @@ def theorem_1() -> Proof:
                 r"P(|b|>|a|)=\tfrac2\pi\arctan\tfrac{1}{20}>\tfrac{3}{100}",
                 bool(apart > sp.Rational(3, 100)),
             ),
+            *_gradient_of_one_query(ratio),
         ),
         part="a.1, r/u fixed",
     )
+
+
+def _gradient_of_one_query(ratio: Any) -> tuple[Step, ...]:
+    """Steps by which the gradient, a sum over queries too, has a fixed size with a fixed probability."""
+    import sympy as sp
+
+    third = sp.Rational(1, 3)
+    three_quarters = sp.Rational(3, 4)
+    corners = product((third, -third), (2, -2), (three_quarters, -three_quarters), (third, -third))
+    share = (
+        sp.erf(ratio / (3 * sp.sqrt(2)))  # |a| <= 1/3; a, b, c, e have the deviations u/r, 1, 1, r/u
+        * (1 - sp.erf(sp.sqrt(2)))  # |b| >= 2
+        * (sp.erf(1 / sp.sqrt(2)) - sp.erf(1 / (2 * sp.sqrt(2))))  # 1/2 <= |c| <= 1
+        * sp.erf(1 / (3 * ratio * sp.sqrt(2)))  # |e| <= 1/3
+    )
+    return (
+        Step(
+            "The gradient sums over the queries too, and vanishes if all three see the same signs. Let a = "
+            "z'Vz, b = z'V zeta, c = zeta'Vz and e = zeta'V zeta, in units of tau_0 u r. If |a| <= 1/3, |b| "
+            ">= 2, 1/2 <= |c| <= 1 and |e| <= 1/3, only the query z sees different signs: for the other two "
+            "|b| - |a| exceeds |c| + |e|.",
+            r"\big\|E[y_xy_q\mathbf 1(x^\top Vq>0)\,xq^\top]\big\|_F="
+            r"\tfrac18\|(z\pm\zeta)z^\top\|_F\ge\tfrac18u^2",
+            bool(2 - third > 1 + third)
+            and all(_is_an_eighth_of_z(_mean_gradient(*corner)) for corner in corners),
+        ),
+        Step(
+            "The four are independent normal variables with deviations u/r, 1, 1 and r/u: the probability of "
+            "this depends on r/u only, not on d. A crude lower bound at r/u = 1/20 is 1 in 6000.",
+            r"\mathrm{erf}\tfrac{r/u}{3\sqrt2}\,(1-\mathrm{erf}\sqrt2)"
+            r"\big(\mathrm{erf}\tfrac1{\sqrt2}-\mathrm{erf}\tfrac1{2\sqrt2}\big)"
+            r"\,\mathrm{erf}\tfrac{u/r}{3\sqrt2}>\tfrac1{6000}",
+            bool(share > sp.Rational(1, 6000)),
+        ),
+    )
+
+
+def _mean_gradient(a: Any, b: Any, c: Any, e: Any) -> list[list[Any]]:
+    """Return the mean of y_x y_q 1(x'Vq > 0) x q' in the frame of z and zeta (token by query)."""
+    import sympy as sp
+
+    kinds = [(0, sp.Rational(1, 2)), (1, -sp.Rational(1, 4)), (-1, -sp.Rational(1, 4))]  # sign, label * share
+    total = [[sp.Integer(0)] * 2 for _ in range(2)]
+    for (s, weight), (t, query_weight) in product(kinds, repeat=2):
+        if a + t * b + s * (c + t * e) > 0:
+            for i, j in product(range(2), repeat=2):
+                total[i][j] += weight * query_weight * s**i * t**j
+    return total
+
+
+def _is_an_eighth_of_z(gradient: list[list[Any]]) -> bool:
+    """Whether the gradient is +-(z +- zeta) z'/8."""
+    return [[8 * abs(entry) for entry in row] for row in gradient] == [[1, 0], [1, 0]]
 
 
 def theorem_2() -> Proof:
@@ -189,9 +244,8 @@ def corollary_1() -> Proof:
                 sp.expand(c - c**2 - eta * decay * c) == 0,
             ),
             Step(
-                "After t_1 = 1/(eta lambda) steps the printed decay is too large by the factor e in the "
-                "limit "
-                "of small steps.",
+                "After t_1 = 1/(eta lambda) steps the printed trace is too large by the factor e, in the "
+                "limit of small steps.",
                 r"\frac{(1-1/t)^t}{(1-1/t)^{2t}}\to e",
                 sp.limit((1 - 1 / t) ** (-t), t, sp.oo) == sp.E,
             ),

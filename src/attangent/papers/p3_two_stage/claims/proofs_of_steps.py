@@ -45,6 +45,7 @@ def bernstein() -> Proof:
 
     N = sp.symbols("N", integer=True, positive=True)
     right = sp.Rational(2, 3) * sp.log(2) / N
+    slack = sp.log(sp.Rational(10, 9))  # log(1/delta)
     return Proof(
         (
             Step(
@@ -62,6 +63,12 @@ def bernstein() -> Proof:
                 "place of the sum the left-hand side is 0.",
                 r"1>\frac{\log 2}{3}",
                 bool(right.subs(N, 2) < 1),
+            ),
+            Step(
+                "The mean form needs log(2/delta): a single fair sign is at the distance 1 from its mean 0, "
+                "and at delta = 9/10 the printed bound is below 1.",
+                r"N=1,\ \sigma=c=1:\quad\sqrt{2\log\tfrac{10}{9}}+\tfrac23\log\tfrac{10}{9}<1",
+                bool(sp.sqrt(2 * slack) + 2 * slack / 3 < 1),
             ),
         )
     )
@@ -266,6 +273,8 @@ def norm_from_answer() -> Proof:
     z = sp.Matrix([1, 0, 0])
     zeta = sp.Matrix([0, sp.Rational(1, 10), 0])
     tokens = (z, z + zeta, z - zeta)
+    flat = sp.Matrix([[1, 0], [1, sp.Rational(1, 10)], [1, -sp.Rational(1, 10)]])  # z, z +- zeta at d = 2
+    negative = flat * (-c * flat[0, :].T * flat[0, :]) * flat.T
     return Proof(
         (
             Step(
@@ -279,6 +288,11 @@ def norm_from_answer() -> Proof:
                 "on |V|.",
                 r"\|V\|_F=c",
                 sp.simplify(sp.sqrt((V.T * V).trace()) - c) == 0,
+            ),
+            Step(
+                "At d = 2 the scores of V = -c zz' are all negative, so that the ReLU answers 0 for every c.",
+                r"x_i^\top Vx_L=-c\,(x_i^\top z)(z^\top x_L)=-cu^4<0",
+                all(score.is_negative is True for score in negative),
             ),
         )
     )

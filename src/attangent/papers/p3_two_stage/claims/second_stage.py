@@ -50,7 +50,7 @@ class _Trained:
     failure=Failure(
         cause="P3/definition-6",
         consequence="Theorem 3 falls",
-        first_size="(c.1) from d = 2, (c.2) from d = 10^79 with the constant 1",
+        first_size="(c.1) from d = 2, (c.2) by d = 10^79 with the constant 1",
     ),
     proof=proofs_of_stages.theorem_3,
     erratum=WITHDRAWN,
@@ -200,7 +200,7 @@ _SETTING = {**ASSUMED, "u": 0.4, "r": 0.1, "N": 16, "runs": 1, "second_rate": 0.
     "kept.",
     failure=Failure(
         cause="P3/theorem-2",
-        consequence="Theorem 4 falls for L of order d^2 and above",
+        consequence="(d.1) of Theorem 4 falls for L of order d^2 and above; (d.2) was not contradicted",
         first_size="d = 2 at L = d^3 with constants 1, and d = 2 with the constant 10",
     ),
     proof=proofs_of_stages.theorem_4,

@@ -54,13 +54,14 @@ def noise_variance(settings: Settings, seed: int) -> Finding:
     "P3/signal-dominates-noise",
     nature="remark",
     plain="Printed: a small tau_xi lets the signal dominate. True for tau_0 -> 0; with tau_0 at the "
-    "largest order that Assumption 1 allows, the start alone exceeds the signal by d^2.",
+    "largest order that Assumption 1 allows, the start alone exceeds the signal by a factor of order "
+    "d^2/log d.",
     failure=Failure(
-        cause="P3/theorem-2",
+        cause="P3/signal-dominates-noise",
         consequence="the identification of |W| with its signal in Appendix H falls for tau_0 of order "
-        "1/sqrt(log "
-        "d)",
+        "1/sqrt(log d)",
         first_size="d = 2",
+        root="the start, which is part of the noise weights, is left out",
     ),
     proof=proofs_of_stages.signal_and_noise,
     ours=("tau_0 at its largest order 1/sqrt(log d)",),

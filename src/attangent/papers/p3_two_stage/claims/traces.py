@@ -26,9 +26,10 @@ SETTING = {**ASSUMED, "u": 0.4, "r": 0.004, "power": 1.5, "d": 16, "N": 32, "run
     plain="Printed: the traces of W and V grow and then change order. True: both decay by (1 - eta "
     "lambda)^(2t), twice the printed decay, and the start decides which is larger.",
     failure=Failure(
-        cause="P3/theorem-2",
+        cause="P3/corollary-1",
         consequence="Corollary 1 falls",
         first_size="d = 1, one step",
+        root="the decay of two factors is counted once",
     ),
     proof=proofs_of_stages.corollary_1,
     ours=("t_2 run at the rate of stage 1",),

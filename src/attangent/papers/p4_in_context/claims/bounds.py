@@ -93,7 +93,7 @@ def gradient_norm(settings: Settings, seed: int) -> Finding:
     plain="Lipschitz constants and norms hold as printed.",
     place="Appendix B, Lemmas 8 and 9",
     title="Lipschitz constants and norms of b and delta",
-    quote="||b_k^h(theta) - b_k^h(theta')||_2 <= 2 ||Z||_2 ||Q_h - Q'_h||_F",
+    quote="||b_k^h(theta) - b_k^h(theta')||_2 <= 2 ||Zbar||_2 ||Q_h - Q'_h||_F",
     rests_on=("P4/lemma-2",),
     statement="""|b(theta) - b(theta')| <= 2 |Zbar| |Q_h - Q'_h|, |delta - delta'| <= 2 gamma sqrt(H) alpha
         |Q - Q'| + gamma sqrt(H) |alpha_k - alpha'_k|, |b| <= |Zbar| and |delta_k| <= gamma H alpha + |A|.""",

@@ -113,8 +113,8 @@ def _least_distance(dictionary: Dictionary) -> float:
 @claim(
     "P4/theorem-1",
     nature="main result",
-    plain="The loss falls at the guaranteed linear rate in every run, as printed. All theorems of P4 stand; "
-    "the proof of this one loses a square in (59).",
+    plain="The loss falls at the guaranteed linear rate in every run, as printed; no run contradicts a "
+    "theorem of P4. The proof of the rate loses a square in (59) and needs the repaired L for |Zbar| < 1.",
     place="Section 3.1, Theorem 1 (Appendix B)",
     title="Linear convergence at the guaranteed rate",
     quote="L(theta^(t)) - inf L <= (1 - eta_w zeta_0 / 2K)^t (L(theta^(0)) - inf L), for all t",
@@ -210,7 +210,8 @@ def _gap_figure(run: TrainingRun, contraction: float) -> Figure:
 @claim(
     "P4/theorem-2",
     nature="main result",
-    plain="After T steps the answers are those of ridge regression, as printed. All theorems of P4 stand.",
+    plain="After T steps the answers are those of ridge regression, as printed. For |Zbar| < 1 the proof of "
+    "Theorem 1, on which this rests, needs the repaired L.",
     place="Section 3.2, Theorem 2 (Appendix C)",
     title="After T steps the answers are those of ridge regression",
     quote="with probability at least 1 - delta, the output of the transformer satisfies (1/2K)||y - y*||_2^2"

@@ -134,7 +134,7 @@ LENGTHS = {"K": 200, "d": 4, "m": 100, "tau": 0.01, "N": 50, "lengths": list(ran
         cause="P4/figure-3",
         consequence="an interpretation falls; no theorem uses it",
         first_size="every N other than m",
-        root="the noise level of a label is taken for tau instead of m tau",
+        root="the ridge N tau of (24) is taken for the best; it is m tau",
     ),
     proof=proofs.nearness,
     place="Section 3.2, end, and Section 4, Figure 3",

@@ -12,8 +12,8 @@ _SIZES = {"K": 40, "d": 16, "m": 6, "N": 10, "tau": 0.01}
 
 @claim(
     "P4/multi-head",
-    nature="main result",
-    plain="One head cannot reach the infimum and H >= N heads can, as printed.",
+    nature="remark",
+    plain="One head cannot in general reach the infimum and H >= N heads can, as printed.",
     place="Section 3.3",
     title="One head cannot; H >= N heads suffice",
     quote="it is generally impossible to train a shallow transformer with only one attention head to succeed",

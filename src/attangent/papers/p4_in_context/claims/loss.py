@@ -172,19 +172,19 @@ def reparametrisation(settings: Settings, seed: int) -> Finding:
 @claim(
     "P4/equation-26",
     nature="remark",
-    plain="(26) gives every label, as printed; that A becomes Z^+ Z is false on the prompt's own "
-    "tokens, where A is the identity.",
+    plain="(26) gives every label, as printed; that A becomes Z^+ Zhat is false for N > m on the prompt's "
+    "own tokens, where A tends to the identity.",
     failure=Failure(
         cause="P4/equation-26",
         consequence="an interpretation changes; nothing uses it",
         first_size="N = 2, m = 1",
-        root="the limit of A is taken for the pseudo-inverse",
+        root="the pseudo-inverse is taken for the limit of A",
     ),
     proof=proofs.equation_26,
     place="Section 3.3, Equation (26)",
     title="Without noise the pseudo-inverse gives every label",
-    quote="In this case, A becomes Z^+ Z, ... the label of each token v_k could be represented by the inner "
-    "product",
+    quote="In this case, A becomes Z^+ Zhat, ... the label of each token v_k could be represented by the "
+    "inner product",
     statement="""With tau = 0 and N >= m the matrix A becomes Z^+ Zhat, and y_k = <y, Z^+ Zhat_k> for every
         token.""",
     quick={"K": 20, "d": 6, "m": 5, "N": 8, "tau": 0.0, "prompts": 100},

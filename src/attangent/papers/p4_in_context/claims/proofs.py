@@ -22,7 +22,7 @@ def footnote_1() -> Proof:
                 sp.simplify(in_61 - in_17 / Z) == 0,
             ),
             Step(
-                "(17) prints |Zbar|^2 there, so its bracket is smaller as soon as |Zbar| < 1.",
+                "(17) prints |Zbar|^2 there, so this term is smaller as soon as |Zbar| < 1.",
                 r"\frac{2\gamma H\alpha}{8\sqrt2H\sqrt K\|\bar "
                 r"Z\|^2\sqrt{\Delta^{(0)}}/\zeta_0}=\frac{1}{\|\bar Z\|}>1",
                 sp.simplify(in_61 / in_17 - 1 / Z) == 0 and bool((1 / Z).subs(Z, sp.Rational(1, 2)) > 1),
@@ -127,7 +127,9 @@ def heads() -> Proof:
     """zeta_0 / H does not fall as heads are added, by concavity of the least eigenvalue."""
     import sympy as sp
 
-    M = [sp.diag(1, 0), sp.diag(0, 1), sp.diag(1, 1)]
+    half = sp.Rational(1, 2)
+    columns = [sp.Matrix([1, 0]), sp.Matrix([0, 1]), sp.Matrix([half, half])]  # attention of three heads
+    M = [column * column.T for column in columns]
     H = len(M)
 
     def least(matrix: sp.Matrix) -> sp.Expr:
@@ -150,15 +152,17 @@ def heads() -> Proof:
             ),
             Step(
                 "B_kB_k'/H is the mean over the heads of the same with one head left out, and the least "
-                "eigenvalue is "
-                "concave, so zeta_0/H is at least the mean of the others. For diag(1,0), diag(0,1), I:",
-                r"\tfrac{\zeta_0(3)}{3}=\tfrac23\ge\tfrac13\left(\tfrac12+\tfrac12+\tfrac12\right)=\tfrac12",
-                bool(whole == sp.Rational(2, 3)) and bool(whole >= sum(left_out) / H),
+                "eigenvalue is concave, so zeta_0/H is at least the mean of the others. For Zbar = I and the "
+                "attention (1, 0), (0, 1), (1/2, 1/2), a limit of softmaxes:",
+                r"\tfrac{\zeta_0(3)}{3}=\tfrac13\ge\tfrac13\left(\tfrac12+2\cdot\tfrac{3-\sqrt5}{8}\right)"
+                r"=\tfrac{5-\sqrt5}{12}",
+                bool(whole == sp.Rational(1, 3))
+                and sp.simplify(sum(left_out) / H - (5 - sp.sqrt(5)) / 12) == 0,
             ),
             Step(
-                "Here it grows from H = 2 to H = 3: a larger H does not slow the guarantee down.",
-                r"\tfrac23>\tfrac12",
-                bool(whole > max(left_out)),
+                "On average it grows here from H = 2 to H = 3: a larger H does not slow the guarantee down.",
+                r"\tfrac13>\tfrac{5-\sqrt5}{12}",
+                bool(whole > (5 - sp.sqrt(5)) / 12),
             ),
         ),
         part="H",

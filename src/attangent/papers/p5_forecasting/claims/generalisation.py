@@ -31,7 +31,7 @@ def _risk(answer: Tensor, y: Tensor) -> float:
     "P5/proposition-6.3-attention",
     nature="main result",
     plain="The risk of trained attention on the sign-inconsistent task does not fall with the noise, as"
-    " stated; measured outside the theorem's width.",
+    " stated; measured outside the theorem's hypotheses.",
     place="Section 6.3, Proposition 6.3, Part 1 (Proposition J.1)",
     title="Attention cannot reach the noise level out of distribution",
     quote="Let all pre-conditions in Theorem 5.2 hold, there is no w(t) in R^m that satisfies R(f) <= "

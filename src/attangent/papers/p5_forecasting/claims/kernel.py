@@ -156,7 +156,8 @@ def kernel_convergence(settings: Settings, seed: int) -> Finding:
 @claim(
     "P5/lemma-h.1",
     nature="lemma",
-    plain="Loss, gradient and weights behave as stated in the runs; the stated width is out of reach.",
+    plain="Loss and gradient behave as stated in the runs. The largest move falls with the width about as "
+    "the bound does, but is far above the stated R; the stated width is out of reach.",
     place="Appendix H, Lemmas H.1-H.4",
     title="Inductions for loss, gradient and weights",
     quote="R := max_t max_r |w_r(t) - w_r(0)| <= lambda / (n poly(exp(B^2), exp(D)))",

@@ -97,7 +97,8 @@ def _autograd_parts(p: ScalarRegression) -> dict[str, Tensor]:
     "demands; pairs of neurons do.",
     failure=Failure(
         cause="P5/zero-initialisation",
-        consequence="the start has to be changed to pairs of neurons; nothing else changes",
+        consequence="the start has to be changed to pairs of neurons; else only constants in the Hoeffding "
+        "bounds change",
         first_size="m = 1",
         root="two assumptions exclude each other",
     ),
@@ -159,7 +160,8 @@ def zero_start_in_pairs(settings: Settings, seed: int) -> Finding:
     "start; for all t it contradicts convergence.",
     failure=Failure(
         cause="P5/lemma-i.5",
-        consequence="Theorem 5.2, Parts 1 and 2, and Theorem 5.3 fall",
+        consequence="Theorem 5.2, Parts 1 and 2, and Theorem 5.3 fall; Proposition 6.3, Part 1, is not "
+        "proved",
         first_size="once the loss has fallen, at every width",
     ),
     proof=proofs.lemma_i_3,

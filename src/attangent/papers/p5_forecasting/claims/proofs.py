@@ -163,28 +163,49 @@ def lemma_i_3() -> Proof:
 
 
 def lemma_i_5() -> Proof:
-    """With the R of Lemma H.4 the outputs would not move, and convergence needs them to."""
+    """One step of descent moves the output by order eta, and no weight by more than eta/(4 sqrt(m))."""
     import sympy as sp
 
-    m, C = sp.symbols("m C", positive=True)
+    w = sp.symbols("w", real=True)
+    m, eta, C, q = sp.symbols("m eta C q", positive=True)
+    s = 1 / (1 + sp.exp(-w))  # <softmax, x> on the window x = (0, 1)
+    slopes = sp.symbols("v1:5", positive=True)  # s'(w_r) of four neurons
+    signs = (1, -1, 1, -1)
+    first_order = sum(
+        (a * v / sp.sqrt(4)) * (eta * a * v / sp.sqrt(4)) for a, v in zip(signs, slopes, strict=True)
+    )
+    largest = eta / (4 * sp.sqrt(m))
+    least = sp.E / (1 + sp.E) ** 2  # s'(1) = s'(-1)
     return Proof(
         (
             Step(
-                "The proof of Lemma H.4 gives R = O(m^(-1/2)) exp(O(B^2 D)) with D = sqrt(log(m/delta)).",
-                r"R\le C m^{-1/2}e^{C\sqrt{\log m}}\to 0",
-                sp.limit(C * sp.exp(C * sp.sqrt(sp.log(m))) / sp.sqrt(m), m, sp.oo) == 0,
+                "Take the window (0, 1) with label 1 and F(0) = 0 (Assumption D.7). Neuron r answers a_r "
+                "s(w_r)/sqrt(m), and the first step moves it by eta a_r s'(w_r)/sqrt(m). So R <= eta/(4 "
+                "sqrt(m)).",
+                r"s(w)=\frac{1}{1+e^{-w}},\quad s'=s(1-s)=\tfrac14-\big(s-\tfrac12\big)^2\le\tfrac14",
+                sp.simplify(sp.diff(s, w) - s * (1 - s)) == 0
+                and sp.expand(q * (1 - q) - sp.Rational(1, 4) + (q - sp.Rational(1, 2)) ** 2) == 0,
             ),
             Step(
-                "Lemma I.5 then bounds every |F_i(t) - F_i(0)| by a quantity that tends to 0 with the width.",
-                r"|F_i(t)-F_i(0)|\le e^{C\sqrt{\log m}}\,O(R)\to 0",
-                sp.limit(C * sp.exp(2 * C * sp.sqrt(sp.log(m))) / sp.sqrt(m), m, sp.oo) == 0,
+                "To first order the output moves by eta times the mean of s'^2 over the neurons, since a_r^2 "
+                "= 1. In wide networks more than half of them have |w_r(0)| <= 1 and s' > 1/6.",
+                r"\sum_r\frac{a_rs'(w_r)}{\sqrt m}\cdot\frac{\eta a_rs'(w_r)}{\sqrt m}"
+                r"=\frac\eta m\sum_rs'(w_r)^2\ge\frac{\eta}{72},"
+                r"\quad s'(\pm1)=\frac{e}{(1+e)^2}>\frac16",
+                sp.expand(first_order - eta * sum(v**2 for v in slopes) / 4) == 0
+                and bool(least > sp.Rational(1, 6))
+                and bool(sp.erf(1 / sp.sqrt(2)) > sp.Rational(1, 2)),
             ),
             Step(
-                "F(0) = 0 (Assumption D.7) and L(t) -> 0 (Theorem 5.2) make F_i(t) tend to y_i, which does "
-                "not depend on "
-                "m. Both cannot hold.",
-                r"|F_i(t)-F_i(0)|\to|y_i|>0",
-                bool(sp.Abs(sp.Rational(1, 3)) > 0),
+                "The rest is of second order. |s''| <= 1/4, so it is at most sqrt(m) R^2/8 and tends to 0.",
+                r"s''=s'(1-2s),\quad\sqrt m\cdot\tfrac18R^2\le\frac{\eta^2}{128\sqrt m}\to 0",
+                sp.simplify(sp.diff(s, w, 2) - sp.diff(s, w) * (1 - 2 * s)) == 0
+                and sp.limit(sp.sqrt(m) * largest**2 / 8, m, sp.oo) == 0,
+            ),
+            Step(
+                "Lemma I.5 allows exp(O(B^2 D)) O(R) with D = sqrt(log(m/delta)), which tends to 0.",
+                r"C e^{C\sqrt{\log m}}\,\frac{\eta}{4\sqrt m}\to 0<\frac{\eta}{72}",
+                sp.limit(C * sp.exp(C * sp.sqrt(sp.log(m))) * largest, m, sp.oo) == 0,
             ),
         ),
         part="1",
@@ -192,34 +213,35 @@ def lemma_i_5() -> Proof:
 
 
 def theorem_5_2() -> Proof:
-    """Signs cannot follow a_r if no weight moves by more than R < 1."""
+    """Signs cannot follow a_r if no weight moves by more than R <= 1/2."""
     import sympy as sp
 
     R = sp.symbols("R", positive=True)
     x = sp.symbols("x", real=True)
     density = sp.exp(-(x**2) / 2) / sp.sqrt(2 * sp.pi)
+    failing = sp.Rational(1, 50)  # delta/P(a_r = 1) with the delta = 1/100 of Lemma H.4
+    most = sp.Rational(1, 2) + R / sp.sqrt(2 * sp.pi) + failing
     return Proof(
         (
             Step(
-                "By Lemma H.4 no weight ever moves by more than R = lambda/(n poly(exp(B^2), exp(D))) < 1. "
-                "So w_r(t) > 0 "
-                "only if w_r(0) > -R.",
-                r"P(w_r(t)>0\mid a_r=1)\le P(w_r(0)>-R)\le\tfrac12+\tfrac{R}{\sqrt{2\pi}}",
+                "By Lemma H.4 (with delta = 1/100) no weight ever moves by more than R, except with "
+                "probability 1/50 given a_r. The start w_r(0) is independent of a_r.",
+                r"P(w_r(t)>0\mid a_r=1)\le P(w_r(0)>-R)+\tfrac1{50}"
+                r"\le\tfrac12+\tfrac{R}{\sqrt{2\pi}}+\tfrac1{50}",
                 sp.simplify(density.subs(x, 0) - 1 / sp.sqrt(2 * sp.pi)) == 0
-                and sp.integrate(density, (x, 0, sp.oo)) == sp.Rational(1, 2),
+                and sp.integrate(density, (x, 0, sp.oo)) == sp.Rational(1, 2)
+                and sp.Rational(1, 100) / sp.Rational(1, 2) == failing,
             ),
             Step(
-                "For R <= 1 that is below 9/10, and Part 1 wants at least 1 - delta > 9/10. w_r(0) is "
-                "independent of "
-                "a_r.",
-                r"\tfrac12+\tfrac{1}{\sqrt{2\pi}}<\tfrac{9}{10}\le 1-\delta\quad(\delta<\tfrac1{10})",
-                bool(sp.Rational(1, 2) + 1 / sp.sqrt(2 * sp.pi) < sp.Rational(9, 10)),
+                "For R <= 1/2 that is below 3/4, and Part 1 wants 1 - delta, more than 9/10.",
+                r"\tfrac12+\tfrac{1}{2\sqrt{2\pi}}+\tfrac1{50}<\tfrac34<\tfrac9{10}<1-\delta\quad"
+                r"(\delta<\tfrac1{10})",
+                bool(most.subs(R, sp.Rational(1, 2)) < sp.Rational(3, 4)),
             ),
             Step(
-                "The time t does not enter, so no t helps. As R -> 0 with the width the share tends to a "
-                "half.",
-                r"\tfrac12+\tfrac{R}{\sqrt{2\pi}}\to\tfrac12",
-                sp.limit(sp.Rational(1, 2) + R / sp.sqrt(2 * sp.pi), R, 0) == sp.Rational(1, 2),
+                "The time t does not enter, so no t helps. As R -> 0 the bound tends to 1/2 + 1/50.",
+                r"\tfrac12+\tfrac{R}{\sqrt{2\pi}}+\tfrac1{50}\to\tfrac12+\tfrac1{50}",
+                sp.limit(most, R, 0) == sp.Rational(1, 2) + failing,
             ),
         ),
         part="Part 1",
@@ -227,7 +249,7 @@ def theorem_5_2() -> Proof:
 
 
 def theorem_5_3() -> Proof:
-    """Part (2) needs w_r(t) < 0 for every neuron with a_r = -1, and almost half of them keep w_r > 0."""
+    """Of the neurons with a_r = -1 almost half keep w_r > 0, and trained weights need w_r < 0."""
     import sympy as sp
 
     R = sp.Rational(1, 100)
@@ -237,11 +259,12 @@ def theorem_5_3() -> Proof:
     return Proof(
         (
             Step(
-                "Part (2) takes w_r(t) < 0 from Theorem 5.2. By Lemma H.4 no weight moves by more than R, so "
-                "every neuron with w_r(0) > R keeps a positive weight, whatever a_r.",
-                r"P(w_r(t)>0\mid a_r=-1)\ge P(w_r(0)>R)\ge\tfrac12-\tfrac{R}{\sqrt{2\pi}}"
-                r">\tfrac{49}{100}\quad(R\le\tfrac1{100})",
-                bool(sp.Rational(1, 2) - R / sp.sqrt(2 * sp.pi) > sp.Rational(49, 100)),
+                "For trained weights the theorem takes w_r(t) < 0 from Theorem 5.2. By Lemma H.4 (with delta "
+                "= 1/100) no weight moves by more than R, except with probability 1/50 given a_r. Every "
+                "other neuron with w_r(0) > R keeps a positive weight.",
+                r"P(w_r(t)>0\mid a_r=-1)\ge P(w_r(0)>R)-\tfrac1{50}\ge\tfrac12-\tfrac{R}{\sqrt{2\pi}}"
+                r"-\tfrac1{50}>\tfrac{47}{100}\quad(R\le\tfrac1{100})",
+                bool(sp.Rational(1, 2) - R / sp.sqrt(2 * sp.pi) - sp.Rational(1, 50) > sp.Rational(47, 100)),
             ),
             Step(
                 "For a weight w > 0 the last value gets more attention, not less. Take d = 2 and add up both "

@@ -95,9 +95,9 @@ _LARGER = {"lookback": 96, "width": 32, "heads": 4, "layers": 2, "rate": 1e-3}
 @claim(
     "P5/figure-1a",
     nature="experiment",
-    plain="On ETTh1 and ETTh2 a small Autoformer loses to a linear model. It is a statement about these"
-    " series: on the illness data published PatchTST beats every published linear model. The "
-    "factor of 1000 in parameters holds at horizon 96, not at 720.",
+    plain="On ETTh1 and ETTh2 a small Autoformer loses to a linear model at horizon 12 (quick profile), on "
+    "ETTh2 with its training cut off while it still improved. The factor of 1000 in parameters holds at "
+    "horizon 96.",
     ours=("of the figure's transformers, Autoformer only",),
     place="Section 3, Figure 1 (a)",
     quote="despite Transformer-based methods having model parameters 1000 times larger ..., their prediction"
@@ -153,11 +153,9 @@ def linear_against_transformers(settings: Settings, seed: int) -> Finding:
         f"first only. "
         f"Models were trained until the validation error had not fallen for {PATIENCE} epochs, for at most "
         f"{settings.epochs} epochs. Batches of 32 windows per epoch: "
-        f"{'; '.join(_batches(variant) for variant in variants)}. The claim is about these series: on the "
-        f"illness "
-        "data published PatchTST (mean squared error 1.32 to 1.58) beats every published linear model (1.80 "
-        "to "
-        f"2.02).{_hint(taken)}",
+        f"{'; '.join(_batches(variant) for variant in variants)}. Published "
+        f"figures put PatchTST ahead of every linear model on the illness data, so the statement is about "
+        f"some sets.{_hint(taken)}",
     )
 
 

@@ -126,8 +126,9 @@ CONVERGED = {**PAIR, "d": 8, "noise": 0.01, "delta": 0.05, "rate": 1.0, "widths"
     "are false at every t.",
     failure=Failure(
         cause="P5/lemma-i.5",
-        consequence="Theorem 5.2, Parts 1 and 2, and Theorem 5.3 fall; convergence stands",
-        first_size="every width at which Lemma H.4 gives R < 1",
+        consequence="Theorem 5.2, Parts 1 and 2, and Theorem 5.3 fall; Proposition 6.3, Part 1, is not "
+        "proved; convergence stands",
+        first_size="every width at which Lemma H.4 gives R <= 1/2",
     ),
     proof=proofs.theorem_5_2,
     place="Section 5.2, Theorem 5.2 (Theorem I.1), Parts 1 and 2",
@@ -182,7 +183,7 @@ def asymmetry(settings: Settings, seed: int) -> Finding:
         remark="Two well-conditioned windows, trained until the gradient vanishes. The interval covers all "
         "that further steps up to the stated time can change. Lemma H.4, which the theorem rests on, "
         "keeps every weight within R of a start that is independent of a_r, and R falls like m^(-1/2): the "
-        "share stays at a half. Parts 1 and 2 contradict convergence with R < 1.",
+        "share stays at a half. Parts 1 and 2 contradict Lemma H.4 as soon as R <= 1/2.",
     )
 
 
@@ -270,7 +271,8 @@ def signs_are_kept(settings: Settings, seed: int) -> Finding:
     "every neuron with a_r = -1 is false.",
     failure=Failure(
         cause="P5/lemma-i.5",
-        consequence="the theorem falls for trained weights; for w_r < 0 it stands with another proof",
+        consequence="the theorem falls for trained weights, and Proposition 6.3, Part 1, is not proved; for "
+        "w_r < 0 it stands with another proof",
         first_size="every width at which Lemma H.4 gives R < 1",
     ),
     proof=proofs.theorem_5_3,

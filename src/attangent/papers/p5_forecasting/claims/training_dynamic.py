@@ -283,8 +283,7 @@ def loss_against_outputs(settings: Settings, seed: int) -> Finding:
         ),
         numbers={"largest L(t) / L(0)": (run.loss.max() / run.loss[0]).item()},
         remark="(a - b)^2 <= a^2 + b^2 fails for numbers of opposite signs; with a factor 2, which O(.) "
-        "absorbs, it is "
-        "right. Part 2 follows from L(t) <= L(0) alone.",
+        "absorbs, it is right. Part 2 follows from L(t) <= L(0), by induction.",
     )
 
 
