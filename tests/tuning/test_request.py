@@ -48,7 +48,7 @@ def test_the_default_method_is_lora_and_a_state_for_completions(bert, tmp_path):
     images = {"train": write_images(tmp_path / "images", 2, 0), "evaluate": None}
     lora = tuning(bert, **images).method
     assert tuning(bert).method == Method("lora")
-    assert tuning(bert, task="causal-lm").method == Method("ntk")
+    assert tuning(bert, task="causal-lm").method == Method("lora")
     assert (lora.name, lora.rank, lora.peft) == ("lora", 8, {"use_rslora": True})
     assert tuning(bert, method=Method(), **images).method.name == "ntk"
     assert replace(tuning(bert, **images), max_tokens=8).method == lora

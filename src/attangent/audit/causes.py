@@ -8,7 +8,7 @@ from attangent.audit.finding import Verdict
 from attangent.audit.plugins import cited
 from attangent.audit.results import Result
 
-A_CONSTANT_CHANGES = "a constant changes"
+A_CONSTANT_CHANGES = ("a constant changes", "a factor changes")
 """A failure with this consequence leaves the result standing with another factor."""
 WEIGHTS: dict[str, tuple[str, str]] = {
     "false result": ("false result", "false results"),

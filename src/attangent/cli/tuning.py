@@ -42,7 +42,7 @@ def tune(
     ),
     method: Annotated[
         MethodName | None,
-        typer.Option(help="Tuning method.", show_default="lora, and ntk for causal-lm"),
+        typer.Option(help="Tuning method.", show_default="lora"),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file with the tables method, method.ntk and training.")

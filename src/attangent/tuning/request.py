@@ -87,7 +87,7 @@ class TuningRequest:
             images are always classified.
         max_tokens: Maximum number of tokens: per text feature, which is truncated, or for causal-lm per
             row, beyond which a row is an error.
-        method: The method; by default LoRA, and a prefix state for causal-lm.
+        method: The method; LoRA by default.
         training: Length and speed of the training.
         columns: Columns of the texts and the label; None finds them.
         pooling: Input of the classifier: the `first` token, the `mean`, the `normalised` mean, or what the

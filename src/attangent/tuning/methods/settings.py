@@ -126,7 +126,7 @@ DEFAULT = Method()
 
 
 def default_settings(kind: TaskKind) -> dict[str, Any]:
-    """Return the settings of the default method for a kind of task: a state for completions, else LoRA.
+    """Return the settings of the default method for a kind of task: LoRA, and rsLoRA for images.
 
     Args:
         kind: The kind of task.
@@ -140,7 +140,7 @@ def default_settings(kind: TaskKind) -> dict[str, Any]:
     """
     if kind == "image-classification":
         return {"name": "lora", "peft": dict(RSLORA)}
-    return {"name": "ntk" if kind == "causal-lm" else "lora"}
+    return {"name": "lora"}
 
 
 def adapt(
