@@ -254,8 +254,8 @@ def _figures(run: LanguageRun, source: str) -> tuple[Figure, ...]:
 @claim(
     "P3/figure-5",
     nature="experiment",
-    plain="A small GPT-2 learns the type of an answer before the answer, on made-up facts (quick profile) or "
-    "CounterFact (full profile). The paper's model and number of facts are untested.",
+    plain="On made-up facts a small GPT-2 learns the type of an answer before the answer (quick profile). On "
+    "CounterFact a small one does not: most answers are right by the time the types are (full profile).",
     erratum=WITHDRAWN,
     place="Section 5, Figure 5",
     quote="all predictions meet syntactic requirements, but most remain semantically incorrect",
