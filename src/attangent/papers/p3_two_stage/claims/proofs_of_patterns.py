@@ -45,7 +45,7 @@ def active_tokens() -> Proof:
             Step(
                 "The number of active P tokens is binomial. With the constant 10 and L = d^2 it exceeds the "
                 "bound at d = 5 with probability 1/2, where 1/5 is allowed; at d = 4 it does not.",
-                r"P(\mathrm{Bin}(25,\tfrac12)\ge 13)=\tfrac12>\tfrac15,\quad 12<10\sqrt{\log 5}<13;\quad"
+                r"P(\mathrm{Bin}(25,\tfrac12)\ge 13)=\tfrac12>\tfrac15,\quad 12<10\sqrt{\log 5}<13;\quad "
                 r"P(\mathrm{Bin}(16,\tfrac12)\ge 12)<\tfrac14,\quad 11<10\sqrt{\log 4}<12",
                 share_above(13, 25) == sp.Rational(1, 2)
                 and bool(share_above(12, 16) < sp.Rational(1, 4))
