@@ -42,9 +42,9 @@ SAMPLES = 32
 SAMPLE_TOKENS = 32
 RUNS = (
     ("lora", 5e-3, 0.0),
-    ("lora", 2e-3, 0.0),
-    ("ntk", None, 0.0),
     ("lora", 5e-3, 1.0),
+    ("ntk", None, 0.0),
+    ("lora", 2e-3, 0.0),
     ("lora", 2e-2, 0.0),
 )
 """Method, learning rate (None is the default) and weight of the KL term."""
