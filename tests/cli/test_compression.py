@@ -85,7 +85,7 @@ def test_compress_writes_an_adapter_and_a_report_and_generate_uses_it(folder, pr
     assert done.exit_code == 0, done.output
     for part in (
         "full prompt",
-        "KL from the full prompt",
+        "effect of the prompt",
         "who is the keeper?",
         "adapter:",
     ):

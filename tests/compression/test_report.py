@@ -78,7 +78,7 @@ def test_the_table_and_the_json_say_the_same():
     answers = [Answer("Who?", "Quill", "Dorn", "nobody", "Quill")]
     found = report(answers)
     rows = {row[0]: row[1:] for row in found.rows()}
-    assert rows["the same, relative"] == ("0", "0.100", "1")
+    assert rows["effect of the prompt"] == ("100%", "90.0%", "0%")
     assert rows["Who?"] == ("Quill", "Dorn", "nobody")
     assert found.as_json()["ratio"] == pytest.approx(0.1)
     assert found.as_json()["answers"][0]["lost"] is True

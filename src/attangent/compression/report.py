@@ -323,12 +323,12 @@ class Report:
         Returns:
             One tuple per row.
         """
-        d, loss, agree = (getattr(self.fidelity, name) for name in ("divergence", "loss", "agreement"))
+        loss = self.fidelity.loss
+        agree = self.fidelity.agreement
         rows = [
             *([("facts", str(self.asked), str(self.kept), "0")] if self.own else []),
             ("prompt tokens", str(self.prompt_tokens), str(self.size), "0"),
-            ("KL from the full prompt", "0", f"{d['compressed']:.4f}", f"{d['none']:.4f}"),
-            ("the same, relative", "0", f"{self.fidelity.ratio:.3f}", "1"),
+            ("effect of the prompt", "100%", f"{max(1 - self.fidelity.ratio, 0):.1%}", "0%"),
             ("loss on its text", *(f"{loss[name]:.3f}" for name in ("full", "compressed", "none"))),
             ("same next token", "100%", f"{agree['compressed']:.1%}", f"{agree['none']:.1%}"),
             ("bytes", f"{self.bytes_of_cache:,}", f"{self.bytes_of_states:,}", "0"),

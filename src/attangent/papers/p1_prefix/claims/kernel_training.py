@@ -66,8 +66,8 @@ def promised_steps(p: PrefixRegression, settings: Settings) -> float:
     nature="main result",
     plain=(
         "The main theorem on training. Printed with the smallest eigenvalue of a kernel that is not "
-        "the network's; no constant in front of T is enough. With the exact kernel it is true, for an "
-        "explicit m."
+        "the network's; no constant in front of T is enough. With the exact kernel, and pairs of "
+        "opposite signs at the start or log m in T, it is true for an explicit m."
     ),
     failure=Failure(
         "P1/lemma-i.4",

@@ -229,7 +229,7 @@ def descent_contradiction(settings: Settings, seed: int) -> Finding:
     "linearly dependent, so no such V* exists unless it treats them alike.",
     failure=Failure(
         cause="P3/definition-6",
-        consequence="Theorem 3 falls",
+        consequence="the proof of Theorem 3 falls: its target V* does not exist",
         first_size="one prompt with two classes of tokens",
         root="the rows of X_2'V* are set freely, but the tokens span a plane",
     ),

@@ -182,7 +182,7 @@ def gradients(settings: Settings, seed: int) -> Finding:
             for i, name in enumerate("WV")
         ),
         remark="The paper drops the labels y_i y_L between its last two lines. The result is right only for "
-        "prompts whose labels are all +1.",
+        "prompts whose labels are all +1, or all equal if l' is the derivative in y_L f.",
     )
 
 

@@ -274,7 +274,8 @@ def norm_from_answer() -> Proof:
     zeta = sp.Matrix([0, sp.Rational(1, 10), 0])
     tokens = (z, z + zeta, z - zeta)
     flat = sp.Matrix([[1, 0], [1, sp.Rational(1, 10)], [1, -sp.Rational(1, 10)]])  # z, z +- zeta at d = 2
-    negative = flat * (-c * flat[0, :].T * flat[0, :]) * flat.T
+    row = sp.Matrix([[1, 0]])
+    negative = flat * (-c * row.T * row) * flat.T
     return Proof(
         (
             Step(
