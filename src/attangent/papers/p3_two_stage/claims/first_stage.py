@@ -42,13 +42,13 @@ FLOOR = math.log(2) / 2
 @claim(
     "P3/theorem-1",
     nature="main result",
-    plain="The hard part is not learned in stage 1 if u or r/u falls like a power of 1/d. If both stay fixed, "
-        "the signal of V fails to fall with d with a probability of order r/u, whatever d: part (a.1) fails. "
+    plain="The hard part is not learned in stage 1 if u or r/u falls like a power of 1/d. If both stay "
+        "fixed, the signal of V fails to fall with d with a probability of order r/u, whatever d: part (a.1) fails. "
         "Part (a.2) held in the run.",
     failure=Failure(
         cause="P3/theorem-1",
-        consequence="part (a.1) of Theorem 1 falls for fixed u and r/u; Theorem 3 (term C) and Corollary 1 use it. "
-        "(a.2) was not contradicted",
+        consequence="part (a.1) of Theorem 1 falls for fixed u and r/u; Theorem 3 (term C) and Corollary 1 "
+        "use it. (a.2) was not contradicted",
         first_size="in the limit only: at r/u = 1/20 the signal has stopped falling by d = 1024",
         root="u and r/u have no rate",
     ),
@@ -105,8 +105,8 @@ def hard_part_is_not_learned(settings: Settings, seed: int) -> Finding:
         "lambda, L and N of the named d. While the noise gives z and z +- zeta the same sign, the "
         "gradients of both classes cancel. It separates them with a probability of order r / u. If r / u "
         "stays fixed as d grows, neither this probability nor the gradient in those draws shrinks; in the "
-        "others the signal falls. (a.1) requires r / u or u to fall like a power of 1/d. (a.2) is tested at a d "
-        "so large that its bound exceeds the least loss of any V; at d up to 4096 no V at all could "
+        "others the signal falls. (a.1) requires r / u or u to fall like a power of 1/d. (a.2) is tested at "
+        "a d so large that its bound exceeds the least loss of any V; at d up to 4096 no V at all could "
         "break it.",
     )
 
