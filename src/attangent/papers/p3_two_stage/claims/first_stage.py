@@ -43,8 +43,8 @@ FLOOR = math.log(2) / 2
     "P3/theorem-1",
     nature="main result",
     plain="The hard part is not learned in stage 1 if u or r/u falls like a power of 1/d. If both stay "
-        "fixed, the signal of V fails to fall with d with a probability of order r/u, whatever d: part (a.1) fails. "
-        "Part (a.2) held in the run.",
+        "fixed, the signal of V fails to fall with d with a probability of order r/u, whatever d: part (a.1) "
+        "fails. Part (a.2) held in the run.",
     failure=Failure(
         cause="P3/theorem-1",
         consequence="part (a.1) of Theorem 1 falls for fixed u and r/u; Theorem 3 (term C) and Corollary 1 "
