@@ -18,7 +18,7 @@ INLINE lanes power_of_two(lanes x)
     const lanes f = bounded - (shifted - magic);
     const lanes p = 1.0f + f * (0.69314718f + f * (0.24022651f + f * (0.055503264f + f * (0.0096179253f
                     + f * (0.0013400431f + f * 0.00015469732f)))));
-    return where(x < all(-126.0f), all(0.0f), (lanes)((whole)p + ((whole)shifted << 23)));
+    return where(x < all(-126.0f), all(0.0f), (lanes)((words)p + ((words)shifted << 23)));
 }
 
 /* Rows that a product can read. */
