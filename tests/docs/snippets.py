@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-GENERATED = {"audit-results.md", "benchmarks.md", "results.md", "index.md"}
+GENERATED = {"audit-full.md", "audit-results.md", "benchmarks.md", "results.md", "index.md"}
 """Pages that a script writes, and the landing page, which includes README."""
 PAGES = [
     ROOT / "README.md",

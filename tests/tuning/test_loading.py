@@ -283,6 +283,7 @@ def test_a_state_is_tuned_beside_it_and_loads_with_it(llama, tmp_path, name):
         llama / "rows.jsonl",
         llama / "rows.jsonl",
         "causal-lm",
+        method=Method("ntk"),
         training=TrainingSettings(epochs=2, batch=4),
         beside=llama / name,
     )

@@ -127,7 +127,7 @@ def test_default_rates():
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [("classification", "lora"), ("regression", "lora"), ("causal-lm", "ntk")]
+    ("kind", "name"), [("classification", "lora"), ("regression", "lora"), ("causal-lm", "lora")]
 )
 def test_the_default_method_of_texts(kind, name):
     assert Method.from_dict(default_settings(kind)).name == name
