@@ -14,10 +14,13 @@ from torch import Tensor
 from attangent.adapters.call import AttentionCall
 from attangent.attention import Prefix, PrefixState, RaggedState
 from attangent.attention.backends.torch.portable import merged
+from attangent.attention.backends.torch.tokens import FusedTokens, fused_for
 from attangent.attention.features import Anchors
+from attangent.attention.masks import Mask
 
 # Maximum number of logits in memory at a time.
 _LOGITS = 1 << 20
+_NO_MASK = Mask()
 
 # Answers a call with the attention's output (B, H, L, dv).
 Handler = Callable[[AttentionCall], Tensor]
@@ -141,8 +144,12 @@ def prompt_part(
 ) -> Attended:
     """Attend to a prompt's keys alone, a few queries at a time to bound the memory."""
     q = by_kv_head(call.q, len(keys))
-    if _is_fusible(call, q, keys, values):
-        out, lse = _fused(q, keys, values, call.scale)
+    fused = _fused_for(call, q, keys, values)
+    if fused is not None:
+        # No logit goes to memory, which takes half the time.
+        outputs, sums, _ = fused.forward(q[None], keys[None], values[None], _NO_MASK, call.scale)
+        out = outputs[0]
+        lse = sums[0].unsqueeze(-1)
     else:
         at_once = max(1, _LOGITS // (len(keys) * keys.shape[1]))
         parts = [attended(call.scores(part, keys), values) for part in q.split(at_once, dim=1)]
@@ -150,19 +157,13 @@ def prompt_part(
     return by_sequence(out, call.q), by_sequence(lse, call.q).squeeze(-1)
 
 
-def _is_fusible(call: AttentionCall, *tensors: Tensor) -> bool:
-    """Return whether torch's fused kernel computes this attention: on the CPU, without gradients."""
-    on_cpu = all(tensor.device.type == "cpu" for tensor in tensors)
-    same = len({tensor.dtype for tensor in tensors}) == 1 and tensors[0].shape[-1] == tensors[2].shape[-1]
+def _fused_for(call: AttentionCall, *tensors: Tensor) -> FusedTokens | None:
+    """Return torch's fused attention if it computes this call; its logsumexp has no gradient."""
     tracked = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    return on_cpu and same and call.softcap is None and not tracked
-
-
-def _fused(q: Tensor, keys: Tensor, values: Tensor, scale: float) -> Attended:
-    """Return what `attended` does, in half its time: no logit goes to memory."""
-    fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    out, lse = fused(q[None], keys[None], values[None], scale=scale)
-    return out[0], lse[0].unsqueeze(-1)
+    if call.softcap is not None or tracked or len({tensor.dtype for tensor in tensors}) > 1:
+        return None
+    q, keys, values = (tensor[None] for tensor in tensors)
+    return fused_for(q, keys, values, _NO_MASK)
 
 
 def attended(logits: Float[Tensor, "*heads n m"], values: Float[Tensor, "*heads m dv"]) -> Attended:
