@@ -31,7 +31,8 @@ from benchmarks.suites.compression.bench_compress import WORK, smollm2
 from benchmarks.suites.compression.rivals import Entry, Presses, matching_by_sizes
 
 TEXTS = Path(__file__).with_name("texts") / "documents"
-REPORTED = ("marina", "lending", "printer", "relay")
+EARLIER = ("marina", "lending", "printer", "relay")
+REPORTED = ("boulder", "refunds", "dryer", "tidewatch")
 RESULTS = folders.RESULTS / "compress_documents.json"
 TIMES = (8, 16)
 PRESSES = ("KVzip", "KVgrad")
@@ -131,7 +132,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help=f"some of {', '.join(REPORTED)}")
+    parser.add_argument("names", nargs="*", help=f"some of {', '.join((*REPORTED, *EARLIER))}")
     parser.add_argument("--again", action="store_true", help="measure again what is known")
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
@@ -144,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         for row in rows_of(run_of(model, tokenizer, name), name, known):
             rows.append(row)
-            if name in REPORTED:
+            if name in (*REPORTED, *EARLIER):
                 write_json(RESULTS, rows)
     print(table(rows))
 
