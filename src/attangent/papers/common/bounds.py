@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.audit.finding import Conclusion, Figure, Series
+from attangent.audit import Conclusion, Figure, Series
 
 LOG10_E = math.log10(math.e)
 _SLACK = 1 + 1e-9

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series, Settings
 
 S = TypeVar("S", bound="SplitStep")
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from attangent.audit.finding import Figure, Series
+from attangent.audit import Figure, Series
 
 
 def plot(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.finding import Conclusion, Figure, Series
+from attangent.audit import Conclusion, Figure, Series
 
 Changes = dict[float, Tensor]
 """H(W + R U) - H(W) per radius R, for one move U."""

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series
 from attangent.papers.common.bounds import LOG10_E
 
 AT_THEOREM = "1, at the theorem's m"

@@ -10,8 +10,7 @@ from torch import Tensor
 from attangent._core.checks import check_choice, check_positive, check_size
 from attangent.kernels.checks import as_points
 from attangent.kernels.data import Init
-from attangent.kernels.network import Kind, TwoLayerNetwork
-from attangent.kernels.softmax import softmax_tangent
+from attangent.kernels.network import Kind, TwoLayerNetwork, softmax_tangent
 from attangent.kernels.tangent import Tangent
 
 _DOUBLE = torch.zeros((), dtype=torch.float64)
@@ -26,9 +25,6 @@ class SignedWeights:
 
     def __call__(self, block: slice) -> Tensor:
         return self.W[:, block] * self.a[:, block]
-
-    def restricted(self, span: slice) -> "SignedWeights":
-        return SignedWeights(self.W[:, span].clone(), self.a[:, span].clone())
 
 
 class PrefixNetwork(TwoLayerNetwork):

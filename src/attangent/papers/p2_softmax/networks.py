@@ -35,9 +35,6 @@ class ActivationGate:
     def __call__(self, block: slice) -> Tensor:
         return self.scale * self.slope(self.X @ self.W[:, block])
 
-    def restricted(self, span: slice) -> "ActivationGate":
-        return ActivationGate(self.X, self.W[:, span].clone(), self.slope, self.scale)
-
 
 def positive(z: Tensor) -> Tensor:
     """Return the slope of ReLU: 1 if z > 0, else 0."""

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import Any
 
-from attangent.audit.proofs import Proof, Step
+from attangent.audit import Proof, Step
 from attangent.papers.common.exact import exp_bounds, is_zero
 from attangent.papers.common.thirteen_parts import AT_THEOREM
 

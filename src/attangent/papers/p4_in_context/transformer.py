@@ -15,7 +15,7 @@ from attangent._core.errors import AttangentError
 from attangent._core.progress import Bars
 from attangent._core.random import generator
 from attangent.icl.dictionary import IN_DOMAIN, Dictionary, Tasks, as_labels
-from attangent.icl.ridge import RidgeLimit
+from attangent.icl.rules import RidgeLimit
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,8 @@ from attangent._core.random import generator
 from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.record import disabled, states_of
+from attangent.audit import Conclusion, Finding, Settings, claim
 from attangent.audit.checks import needs_adapters
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Finding
-from attangent.audit.registry import claim
 from attangent.papers.p1_prefix.claims.small_tasks import SMALL_LANGUAGE, best_runs, language_trial
 from attangent.papers.p1_prefix.head_to_head.run import PreparedTrial, Run
 from attangent.papers.p1_prefix.head_to_head.settings import Entrant

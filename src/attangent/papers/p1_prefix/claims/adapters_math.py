@@ -8,10 +8,8 @@ from typing import Any
 import torch
 
 from attangent._core.random import generator
+from attangent.audit import Figure, Finding, Series, Settings, claim
 from attangent.audit.checks import needs_adapters
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Figure, Finding, Series
-from attangent.audit.registry import claim
 from attangent.papers.p1_prefix.claims.small_tasks import RECIPE, entrants, gain_lines
 from attangent.tuning.encoding import stack
 from attangent.tuning.methods import adapt
@@ -93,10 +91,8 @@ def _tuned(model: Any, tokens: torch.Tensor, rate: float, epochs: float, seed: i
     title="Math inference: NTK-Attention is better than LoRA and zero-shot",
     quote="As we can see, our NTK-attention is better than the two baselines, LoRA and Zero-Shot",
     nature="experiment",
-    plain=(
-        "The paper finds NTK-Attention better than LoRA on math with Llama 3.2. We ran a two-layer "
-        "model that adds modulo ten, which decides nothing about the paper."
-    ),
+    plain="""The paper finds NTK-Attention better than LoRA on math with Llama 3.2. We ran a two-layer
+        model that adds modulo ten, which decides nothing about the paper.""",
     quick={
         **RECIPE,
         "epochs": 20,

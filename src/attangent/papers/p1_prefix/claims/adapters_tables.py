@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.audit.checks import needs_adapters
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.registry import claim
 from attangent.data.places import data_file
 from attangent.papers.p1_prefix.claims.small_tasks import (
     AUTHORS,
@@ -80,10 +78,8 @@ def labels_of(trial: PreparedTrial) -> list[int]:
         achieves better performance than LoRA on CB, Copa, and MultiRC datasets, and achieves better average
         performance over all the datasets.""",
     nature="experiment",
-    plain=(
-        "The paper finds NTK-Attention better on average than P-Tuning and LoRA with ChatGLM3-6B. We ran "
-        "a small model on a small task, which decides nothing about the paper."
-    ),
+    plain="""The paper finds NTK-Attention better on average than P-Tuning and LoRA with ChatGLM3-6B. We
+        ran a small model on a small task, which decides nothing about the paper.""",
     quick={**SMALL_LANGUAGE, "model": "tiny", "tokens": 8},
     full={
         "model": "MiniLM",
@@ -151,10 +147,8 @@ def _open(name: str) -> Finding:
     quote="""Our method performs much better than FFT ... Our method has a similar performance to LoRA with r
         = 32, achieving slightly better average accuracy.""",
     nature="experiment",
-    plain=(
-        "The paper finds NTK-Attention better on average than full fine-tuning and LoRA on images. We ran "
-        "digits of 8 x 8 pixels, which decides nothing about the paper."
-    ),
+    plain="""The paper finds NTK-Attention better on average than full fine-tuning and LoRA on images. We
+        ran digits of 8 x 8 pixels, which decides nothing about the paper.""",
     quick={**SMALL, "pretrain_epochs": 5, "train": 64, "validation": 150, "test": 500},
     full={"width": 48, "pretrain_epochs": 10, "train": 128, "test": 546, "ntk_rate": 0.02},
     seeds=2,
@@ -204,10 +198,8 @@ def beyond_rounding(row: tuple[float, ...]) -> float:
     title="The averages of Table 1",
     quote="LoRA r = 8: 76.52, 90.23, 86.50, 65.09, 87.76, Average 81.24",
     nature="misprint",
-    plain=(
-        "LoRA's average is printed as 81.24; the five accuracies average to 81.22. The lead over "
-        "LoRA in Section 1 is 1.09 then, not 1.07."
-    ),
+    plain="""LoRA's average is printed as 81.24; the five accuracies average to 81.22. The lead over LoRA
+        in Section 1 is 1.09 then, not 1.07.""",
     failure=Failure(
         "P1/table-1-averages",
         "the lead over LoRA in Section 1 is 1.09, not 1.07",
@@ -242,10 +234,8 @@ def averages(settings: Settings, seed: int) -> Finding:
         with our analysis.""",
     rests_on=("P1/proposition-3.3",),
     nature="remark",
-    plain=(
-        "Printed: P-Tuning improves as m increases. True for m = 1, 10, 100; Table 1 also has m = "
-        "200, for which all five accuracies fall."
-    ),
+    plain="""Printed: P-Tuning improves as m increases. True for m = 1, 10, 100; Table 1 also has m = 200,
+        for which all five accuracies fall.""",
     failure=Failure(
         "P1/table-1-lengths",
         "used nowhere: a sentence of discussion",

@@ -7,9 +7,7 @@ import torch
 
 from attangent.attention import PrefixState, ntk_attention, prefix_attention
 from attangent.attention.features import Elu
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.papers.p1_prefix.claims.attention_setting import (
     algorithm_3,
     algorithm_4,
@@ -31,10 +29,8 @@ _EXACT = 1e-12
     quote="""Q, K_P, V_P <- X W_Q, S W_K, S W_V; A <- exp(Q K_P'/sqrt d); D <- diag(A 1_(m+L)); return D^-1 A
         V_P""",
     nature="definition",
-    plain=(
-        "Prefix attention does what the paper says, at the printed cost, which is linear in the "
-        "prefix length."
-    ),
+    plain="""Prefix attention does what the paper says, at the printed cost, which is linear in the prefix
+        length.""",
     quick={"L": 24, "m": 80, "d": 8, "lengths": [2**i for i in range(0, 17, 2)], "printed_m": 1.0},
     seeds=1,
     seconds=0.3,
@@ -112,9 +108,8 @@ def _cost_figure(
     title="NTK-Attention costs the same for every prefix length",
     quote="D^ <- diag(A^ 1_L + Phi(Q) k); T <- D^^-1 (A^ V + Phi(Q) Z)",
     nature="main result",
-    plain=(
-        "NTK-Attention as printed has rd + r parameters, and its cost does not depend on the prefix length."
-    ),
+    plain="""NTK-Attention as printed has rd + r parameters, and its cost does not depend on the prefix
+        length.""",
     quick={"L": 24, "d": 8, "lengths": [2**i for i in range(0, 13, 2)]},
     full={"lengths": [2**i for i in range(0, 17, 2)]},
     seeds=1,
@@ -176,10 +171,8 @@ def ntk_parameters(d: int) -> int:
         running time increases quadratically with m.""",
     rests_on=("P1/algorithm-1", "P1/algorithm-2"),
     nature="experiment",
-    plain=(
-        "The paper reads a run time quadratic in m from its figure. Algorithm 3 is linear in m, and "
-        "so are our timings; the parameter counts are right."
-    ),
+    plain="""The paper reads a run time quadratic in m from its figure. Algorithm 3 is linear in m, and so
+        are our timings; the parameter counts are right.""",
     failure=Failure(
         "P1/section-4.3-cost",
         "the cost comparison of Section 5 overstates the run time; no theorem uses it",
@@ -279,10 +272,8 @@ def _figure_3(
     title="A low-rank Z has fewer parameters than LoRA",
     quote="we can improve the number of trainable parameters from d^2 + d to (2r' + 1)d",
     nature="remark",
-    plain=(
-        "The printed parameter counts are right; a low-rank Z has fewer parameters than LoRA of the same "
-        "rank on two projections."
-    ),
+    plain="""The printed parameter counts are right; a low-rank Z has fewer parameters than LoRA of the
+        same rank on two projections.""",
     quick={"dims": [8, 32, 128], "lora_matrices": 2},
     seeds=1,
     seconds=0.3,

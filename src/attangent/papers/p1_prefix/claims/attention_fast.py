@@ -6,9 +6,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from attangent.attention import PrefixState, prefix_attention
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.p1_prefix.claims.attention_prefix import (
     growing_map,
     number_of_features,
@@ -84,10 +82,8 @@ _LARGER = {
         that satisfies: |T - PrefixAttn(X,P)|_inf <= 1/poly(m).""",
     rests_on=("P1/theorem-4.1", "P1/lemma-j.7", "P1/equation-7"),
     nature="main result",
-    plain=(
-        "Printed: an algorithm takes time O(L^(1+o(1)) d). True for bounded token keys and values if the "
-        "number of features, which grows with m, is counted; as printed it falls with Theorem 4.1."
-    ),
+    plain="""Printed: an algorithm takes time O(L^(1+o(1)) d). True for bounded token keys and values if
+        the number of features, which grows with m, is counted; as printed it falls with Theorem 4.1.""",
     failure=Failure(
         "P1/theorem-4.1",
         "Corollary J.3 falls with Theorem 4.1; it holds with bounded token keys and values at the cost L r d",
@@ -149,10 +145,8 @@ def corollary_j_3(settings: Settings, seed: int) -> Finding:
         O(L^(1+o(1)) d)""",
     rests_on=("P1/theorem-4.1",),
     nature="main result",
-    plain=(
-        "With HyperAttention for the tokens the error falls like a power of m if m is much larger "
-        "than L and the tokens' keys and values are bounded; with L = m it does not."
-    ),
+    plain="""With HyperAttention for the tokens the error falls like a power of m if m is much larger than
+        L and the tokens' keys and values are bounded; with L = m it does not.""",
     ours=(
         "m much larger than L (Figure 1: Note that m >> L)",
         "bounded keys and values of the tokens, which the paper does not assume",

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from attangent.attention import features
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Figure, Finding, Series, Settings, claim
 from attangent.papers.p1_prefix.claims.attention_setting import uniform
 
 
@@ -58,10 +56,8 @@ def measure(epsilon: float, bound: float, d: int, n: int, seed: int) -> Case:
     quote="""there is a positive integer g = O(max{log(1/eps) / log(log(1/eps)/B^2), B^2}), and a positive
         integer r <= C(2(g+d), 2g) such that: there is a matrix A~ that is an (eps, r)-approximation of A""",
     nature="quotation",
-    plain=(
-        "The quoted low-rank approximation is right for QK'/d. Algorithm 2 and Theorem 4.1 have "
-        "QK'/sqrt d, for which B becomes d^(1/4) B."
-    ),
+    plain="""The quoted low-rank approximation is right for QK'/d. Algorithm 2 and Theorem 4.1 have
+        QK'/sqrt d, for which B becomes d^(1/4) B.""",
     quick={
         "d": 3,
         "n": 60,

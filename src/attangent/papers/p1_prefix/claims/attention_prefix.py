@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from attangent.attention.features import Elu, FeatureMap, PositiveRandom, Printed, Taylor, order_for
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.p1_prefix.claims.attention_setting import BoundedPrefix, error_from
 from attangent.papers.p1_prefix.proofs import attention
 
@@ -18,10 +16,8 @@ from attangent.papers.p1_prefix.proofs import attention
     title="Z and k replace a prefix",
     quote="Z = sum_j phi(K_C,j) V_C,j' in R^(r x d), k = sum_j phi(K_C,j) in R^r. (7)",
     nature="definition",
-    plain=(
-        "Z and k built from a prefix by Eq. (7) replace it, with an error that vanishes as the "
-        "features approximate exp."
-    ),
+    plain="""Z and k built from a prefix by Eq. (7) replace it, with an error that vanishes as the
+        features approximate exp.""",
     quick={"m": 256, "L": 24, "d": 3, "bound": 0.8, "orders": [1, 2, 4, 6, 8, 10, 12], "tolerance": 1e-9},
     full={"m": 4096, "L": 64, "d": 4, "orders": [1, 2, 4, 6, 8, 10, 12, 14]},
     seconds=0.5,
@@ -116,11 +112,8 @@ class Errors:
         O(L^2 d) that satisfies: |T - PrefixAttn(X,P)|_inf <= 1/poly(m).""",
     rests_on=("P1/lemma-j.7", "P1/equation-7"),
     nature="main result",
-    plain=(
-        "The main theorem on approximation. Within its own conditions the features outnumber every "
-        "power of m, since its lemma is for QK'/d; and the values of the tokens must be "
-        "bounded."
-    ),
+    plain="""The main theorem on approximation. Within its own conditions the features outnumber every
+        power of m, since its lemma is for QK'/d; and the values of the tokens must be bounded.""",
     failure=Failure(
         "P1/theorem-4.1",
         (

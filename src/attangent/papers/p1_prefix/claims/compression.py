@@ -14,9 +14,7 @@ from attangent.adapters.call import AttentionCall
 from attangent.attention import PrefixState, merge_prefix
 from attangent.attention.backends.torch.portable import merged
 from attangent.attention.features import Elu, FeatureMap, Printed, Taylor
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Figure, Finding, Series, Settings, claim
 from attangent.compression.prompt_cache import prompt_part
 from attangent.papers.p1_prefix.prompt_states import fit_layer
 
@@ -160,10 +158,8 @@ FITTED = {"anchors, fitted": "anchors", "tokens selected": "select", "tokens mer
     quote="we can compress prompts into Z and k if phi(.) by utilizing Lemma J.7",
     rests_on=("P1/equation-7", "P1/lemma-j.7"),
     nature="remark",
-    plain=(
-        "The paper says that a prompt can be compressed into Z and k. A toy reader keeps part of the "
-        "prompt's effect, more with more features."
-    ),
+    plain="""The paper says that a prompt can be compressed into Z and k. A toy reader keeps part of the
+        prompt's effect, more with more features.""",
     quick={
         "symbols": 12,
         "heads": 2,

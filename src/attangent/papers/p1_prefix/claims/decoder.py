@@ -11,10 +11,8 @@ import torch
 
 from attangent._core.errors import AttangentError
 from attangent._core.random import generator
+from attangent.audit import Conclusion, Finding, Settings, claim
 from attangent.audit.checks import needs_adapters
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Finding
-from attangent.audit.registry import claim
 from attangent.papers.p1_prefix.claims.adapters_tables import CB, cb_trial, finding_of_table, labels_of
 from attangent.papers.p1_prefix.claims.small_tasks import AUTHORS, RECIPE, best_runs, entrants
 from attangent.papers.p1_prefix.head_to_head.run import PreparedTrial, split_task
@@ -115,10 +113,8 @@ ON_TOPIC = 0.75
     quote="""Our NTK-Attention method achieves much higher performance than P-Tuning V2. ... NTK-Attention
         achieves better performance than LoRA on CB, Copa, and MultiRC datasets""",
     nature="experiment",
-    plain=(
-        "The paper's comparison of NTK-Attention with LoRA and P-Tuning on a decoder, in a much "
-        "smaller setting, which decides nothing about the paper."
-    ),
+    plain="""The paper's comparison of NTK-Attention with LoRA and P-Tuning on a decoder, in a much
+        smaller setting, which decides nothing about the paper.""",
     quick={
         **RECIPE,
         "model": "made up",

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels import vectorise
 from attangent.papers.common.bounds import LOG10_E, never_above
 from attangent.papers.common.descent import SplitStep, second_order_factor, terms_add_up, walk
@@ -118,10 +116,8 @@ def decomposition(settings: Settings, seed: int) -> Finding:
     quote="C1,1 <= -1.6 m eta vec(F(tau) - Y)' H(tau) vec(F(tau) - Y)",
     rests_on=("P1/lemma-k.1", "P1/lemma-k.2"),
     nature="lemma",
-    plain=(
-        "The progress term C11 is at most -1.6 times the quadratic form of the printed kernel, as "
-        "printed; it is about -2 times it."
-    ),
+    plain="""The progress term C11 is at most -1.6 times the quadratic form of the printed kernel, as
+        printed; it is about -2 times it.""",
     quick={**_SIZES, "rate": 0.01, "steps": 40},
     full={**_LARGER, "steps": 200},
     seconds=0.4,
@@ -167,10 +163,8 @@ def progress(settings: Settings, seed: int) -> Finding:
         eta^2 m n^2 d^2 exp(16B) |F(tau) - Y|_F^2, |C3| <= eta^2 m^2 |F(tau) - Y|_F^2""",
     rests_on=("P1/lemma-h.8", "P1/lemma-h.9", "P1/lemma-h.10", "P1/lemma-k.1", "P1/lemma-k.2"),
     nature="lemma",
-    plain=(
-        "Printed: C0 and C12 are small. They are as large as the progress itself, for every m, since "
-        "they carry the prefix as values. Theorem 3.2 falls for this reason."
-    ),
+    plain="""Printed: C0 and C12 are small. They are as large as the progress itself, for every m, since
+        they carry the prefix as values. Theorem 3.2 falls for this reason.""",
     failure=Failure(
         "P1/lemma-h.3",
         "Lemma I.4, Theorem 3.2 and Proposition 3.3 fall",

@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 from torch.func import jacrev
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.papers.p1_prefix.claims.prefix_regression import (
     PrefixRegression,
     in_unit_ball,
@@ -28,9 +26,8 @@ _SIZES = {"n": 6, "d": 4, "m": 256, "sigma": 1.0, "init": "independent"}
         S_i,r(tau) e_k)""",
     rests_on=("P1/lemma-f.1",),
     nature="lemma",
-    plain=(
-        "The printed gradient is right. It contains the prefix as value, which the printed kernel leaves out."
-    ),
+    plain="""The printed gradient is right. It contains the prefix as value, which the printed kernel
+        leaves out.""",
     quick=_SIZES,
     full={"n": 32, "d": 8, "m": 4096},
     seconds=0.1,
@@ -156,10 +153,8 @@ def _derivative_gaps(x: Tensor, W: Tensor, a: Tensor) -> dict[str, float]:
     title="The printed kernel is the NTK",
     quote="Now in this section, we give the exact computation of NTK in our analysis below. (Appendix G)",
     nature="definition",
-    plain=(
-        "Printed as the exact NTK of the network; it leaves out the part of the gradient in which the "
-        "prefix is a value. Lemma H.3, which would make that part small, is false."
-    ),
+    plain="""Printed as the exact NTK of the network; it leaves out the part of the gradient in which the
+        prefix is a value. Lemma H.3, which would make that part small, is false.""",
     failure=Failure(
         "P1/definition-g.1",
         "Theorem 3.2 and Proposition 3.3 name its eigenvalue; with the exact kernel the theorem is true",
@@ -238,10 +233,8 @@ def _spectra_figure(kernels: dict[str, Tensor]) -> Figure:
     title="The loss at initialisation is O(sqrt(nd))",
     quote="Then we have |F(0) - Y|_F <= O(sqrt(nd)).",
     nature="lemma",
-    plain=(
-        "Printed: the first loss is O(sqrt(nd)). With independent signs it is of order sqrt(nmd), as "
-        "the paper's own Lemma H.8 says. T of Theorem 3.2 needs log m."
-    ),
+    plain="""Printed: the first loss is O(sqrt(nd)). With independent signs it is of order sqrt(nmd), as
+        the paper's own Lemma H.8 says. T of Theorem 3.2 needs log m.""",
     failure=Failure(
         "P1/lemma-i.6",
         "T of Theorem 3.2 lacks log m, and its m needs lambda^-4; pairs of opposite signs repair both",
@@ -307,14 +300,12 @@ def first_loss(settings: Settings, seed: int) -> Finding:
     "P1/definition-i.1",
     place="Appendix I, Definition I.1, General Conditions 4, 6 and 7",
     title="The conditions of the induction can be met together",
-    quote="D := 2 lambda^-1 exp(20B) (sqrt(nd)/m) |Y - F(0)|_F ... D < R = lambda/poly(n, d, exp(B)) ... m = "
-    "lambda^-2 poly(n, d, exp(B))",
+    quote="""D := 2 lambda^-1 exp(20B) (sqrt(nd)/m) |Y - F(0)|_F ... D < R = lambda/poly(n, d, exp(B)) ...
+        m = lambda^-2 poly(n, d, exp(B))""",
     rests_on=("P1/lemma-i.6",),
     nature="definition",
-    plain=(
-        "The induction asks for D < R with m = lambda^-2 poly. With the true first loss, of order sqrt(m), "
-        "this needs lambda^-4. The theorem that rests on it fails for another reason, too."
-    ),
+    plain="""The induction asks for D < R with m = lambda^-2 poly. With the true first loss, of order
+        sqrt(m), this needs lambda^-4. The theorem that rests on it fails for another reason, too.""",
     failure=Failure(
         "P1/lemma-i.6",
         "m of Theorem 3.2 needs lambda^-4 for lambda^-2; pairs of opposite signs repair it",

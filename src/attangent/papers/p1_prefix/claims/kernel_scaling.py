@@ -6,9 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.papers.p1_prefix.claims.kernel_training import SLOW_SIZES, late_progress
 from attangent.papers.p1_prefix.claims.prefix_regression import (
     PrefixRegression,
@@ -73,10 +71,8 @@ def line(x: Tensor, y: Tensor) -> tuple[float, float]:
         nd""",
     rests_on=("P1/theorem-3.2",),
     nature="main result",
-    plain=(
-        "Printed: log loss is linear in compute with slope -eta lambda/(nd) of the printed kernel. "
-        "The slope is that of the exact kernel, smaller by any factor. It falls with Theorem 3.2."
-    ),
+    plain="""Printed: log loss is linear in compute with slope -eta lambda/(nd) of the printed kernel. The
+        slope is that of the exact kernel, smaller by any factor. It falls with Theorem 3.2.""",
     failure=Failure(
         "P1/theorem-3.2",
         "Proposition 3.3 falls; with the exact kernel it is right in the tail",

@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Settings
+from attangent.audit import Hypothesis, Settings
 from attangent.audit.evidence import Relation
-from attangent.audit.finding import Hypothesis
 from attangent.kernels import Trajectory, unit_data
 from attangent.papers.p1_prefix.guarantee import Guarantee, concentration_bound, prefix_guarantee
 from attangent.papers.p1_prefix.network import PrefixNetwork, prefix_limit

@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Finding
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Finding, Settings, claim
 from attangent.kernels import unit_data
 from attangent.papers.p1_prefix.claims.kernel_training import frozen, promised_steps, steps_to
 from attangent.papers.p1_prefix.claims.prefix_regression import ordinary_regression, properties
@@ -25,10 +23,8 @@ _SIZES = {"n": 3, "d": 3, "sigma": 1.0, "init": "independent", "delta": 0.05}
     quote="""T = Omega((m eta lambda)^-1 log(nd/eps)) ... We have |F(0) - Y|_F^2 <= nd as Lemma I.6.""",
     rests_on=("P1/lemma-i.6",),
     nature="proof step",
-    plain=(
-        "A second reason why T of Theorem 3.2 is too small: the first loss is of order nmd, so T needs "
-        "log m. Pairs of opposite signs repair it."
-    ),
+    plain="""A second reason why T of Theorem 3.2 is too small: the first loss is of order nmd, so T needs
+        log m. Pairs of opposite signs repair it.""",
     failure=Failure(
         "P1/lemma-i.6",
         "T of Theorem 3.2 lacks log m",
@@ -75,13 +71,11 @@ def steps_over_length(settings: Settings, seed: int) -> Finding:
     "P1/lemma-h.9-sign",
     place="Appendix H.6, proof of Lemma H.9, part 2",
     title="The difference of the inverses of alpha",
-    quote="alpha_i(tau+1)^-1 - alpha_i(tau)^-1 = alpha_i(tau+1)^-1 alpha_i(tau)^-1 (alpha_i(tau+1) - "
-    "alpha_i(tau))",
+    quote="""alpha_i(tau+1)^-1 - alpha_i(tau)^-1 = alpha_i(tau+1)^-1 alpha_i(tau)^-1 (alpha_i(tau+1) -
+        alpha_i(tau))""",
     nature="proof step",
-    plain=(
-        "A minus sign is lost: 1/b - 1/a is -(b - a)/(ab). The upper bound of part 1 then bounds part 2 "
-        "from the wrong side. Lemma H.9 fails anyway."
-    ),
+    plain="""A minus sign is lost: 1/b - 1/a is -(b - a)/(ab). The upper bound of part 1 then bounds part
+        2 from the wrong side. Lemma H.9 fails anyway.""",
     failure=Failure(
         "P1/lemma-h.9-sign",
         "the proof of part 2 of Lemma H.9 falls; part 2 fails for another reason, too",
@@ -112,14 +106,13 @@ def inverse_difference(settings: Settings, seed: int) -> Finding:
     "P1/appendix-h-hoeffding",
     place="Appendix H, proofs of Lemmas H.2, H.4-H.7 and H.10",
     title="Hoeffding's inequality for signs at tau > 0",
-    quote="We apply Hoeffding inequality (Lemma D.4) to random variables a_r max_k beta_k,r(tau) for r in "
-    "[m]",
+    quote="""We apply Hoeffding inequality (Lemma D.4) to random variables a_r max_k beta_k,r(tau) for r
+        in [m]""",
     rests_on=("P1/lemma-d.4",),
     nature="proof step",
-    plain=(
-        "The proofs treat the signs as independent of the weights at every step. After one step they are "
-        "not, so six proofs have a gap. We know no bound that fails for this reason; H.10 fails for another."
-    ),
+    plain="""The proofs treat the signs as independent of the weights at every step. After one step they
+        are not, so six proofs have a gap. We know no bound that fails for this reason; H.10 fails for
+        another.""",
     failure=Failure(
         "P1/appendix-h-hoeffding",
         "a gap in the proofs of Lemmas H.2, H.4 to H.7 and H.10; we know no bound that fails for this reason "
@@ -159,10 +152,8 @@ def dependence(settings: Settings, seed: int) -> Finding:
     quote="Note that the proof of the case with a and without a are similar.",
     rests_on=("P1/lemma-h.8",),
     nature="remark",
-    plain=(
-        "The footnote says that the proofs work without the signs a. Without them the first output is m "
-        "sigma^2 x, of order m, and the analysis of Appendix I cannot start."
-    ),
+    plain="""The footnote says that the proofs work without the signs a. Without them the first output is
+        m sigma^2 x, of order m, and the analysis of Appendix I cannot start.""",
     failure=Failure(
         "P1/footnote-2",
         "the extension to attention without signs falls; the theorems have the signs",
@@ -210,10 +201,9 @@ def _output(X: Tensor, m: int, settings: Settings, seed: int) -> Tensor:
     quote="eta sum_i (1 - m eta lambda/2)^i <= eta 4/(m lambda) (18) where this step follows from Fact D.2.",
     rests_on=("P1/fact-d.2",),
     nature="proof step",
-    plain=(
-        "The sum is 2/(m lambda); printed is 4 eta/(m lambda), which is smaller for eta < 1/2, and Fact "
-        "D.2 is cited outside its range. Lemma I.3 uses it, but its bound D is large enough without the eta."
-    ),
+    plain="""The sum is 2/(m lambda); printed is 4 eta/(m lambda), which is smaller for eta < 1/2, and
+        Fact D.2 is cited outside its range. Lemma I.3 uses it, but its bound D is large enough without
+        the eta.""",
     failure=Failure(
         "P1/equation-18",
         "the fourth step of the proof of Lemma I.3 falls; the lemma stands, since exp(20B) in D leaves room",

@@ -6,9 +6,7 @@ import math
 
 import torch
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Finding
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Finding, Settings, claim
 from attangent.data.places import data_file
 from attangent.papers.p1_prefix.claims.adapters_tables import CB, OTHERS, P_TUNING, beyond_rounding
 from attangent.papers.p1_prefix.claims.attention_setting import algorithm_3, count_3, drawn, last_exponent
@@ -33,8 +31,8 @@ LEADS = (7.40, 5.81, 13.26)
     quote="""7.40%, 5.81% and 13.26% higher accuracy on the three datasets ... an average accuracy that is
         1.07% higher than LoRA and 12.94% higher than P-Tuning V2""",
     nature="remark",
-    plain="The averages of Table 2 are right. The leads are differences of the printed averages; that over "
-    "LoRA inherits an error of 0.02 in LoRA's average (P1/table-1-averages).",
+    plain="""The averages of Table 2 are right. The leads are differences of the printed averages; that
+        over LoRA inherits an error of 0.02 in LoRA's average (P1/table-1-averages).""",
     unconditional=True,
     quick={"leads": list(LEADS), "printed": {}},
     seeds=1,
@@ -74,11 +72,11 @@ def averages(settings: Settings, seed: int) -> Finding:
     "P1/section-5-datasets",
     place="Section 5, Evaluation on Natural Language Understanding Datasets",
     title="Five binary classification datasets",
-    quote="we utilize five binary classification datasets in SuperGLUE: the BoolQ, CB, Copa, MultiRC, and "
-    "RTE datasets",
+    quote="""we utilize five binary classification datasets in SuperGLUE: the BoolQ, CB, Copa, MultiRC,
+        and RTE datasets""",
     nature="remark",
-    plain="CB has three labels (entailment, contradiction, neutral), so one of the five tasks is not "
-    "binary. Nothing depends on it.",
+    plain="""CB has three labels (entailment, contradiction, neutral), so one of the five tasks is not
+        binary. Nothing depends on it.""",
     failure=Failure(
         "P1/section-5-datasets",
         "used nowhere",
@@ -112,8 +110,8 @@ def labels(settings: Settings, seed: int) -> Finding:
     quote="while it also bring a O(m(m+L)d) time complexity to compute Algorithm 1",
     rests_on=("P1/algorithm-1",),
     nature="remark",
-    plain="Algorithm 1 takes L (m + L) d, as Section 4 and Appendix A say: linear in m. Section 5 and "
-    "Appendix B.2 repeat that it is quadratic; no theorem falls.",
+    plain="""Algorithm 1 takes L (m + L) d, as Section 4 and Appendix A say: linear in m. Section 5 and
+        Appendix B.2 repeat that it is quadratic; no theorem falls.""",
     failure=Failure(
         "P1/section-4.3-cost",
         "Section 5 and Appendix B.2 call the run time quadratic in m; no theorem uses it",
@@ -146,8 +144,8 @@ def quadratic_cost(settings: Settings, seed: int) -> Finding:
     title="Prefix attention as defined in Appendix J",
     quote="Let K_P := S W_Q in R^((m+L) x d) ... Let A := exp(Q K_P') in R^(L x (m+L))",
     nature="definition",
-    plain="Definition J.1 prints W_Q for W_K and omits sqrt d; it is not the prefix attention of "
-    "Algorithm 1. The meaning is obvious, but the missing sqrt d hides the gap of Theorem 4.1.",
+    plain="""Definition J.1 prints W_Q for W_K and omits sqrt d; it is not the prefix attention of
+        Algorithm 1. The meaning is obvious, but the missing sqrt d hides the gap of Theorem 4.1.""",
     failure=Failure(
         "P1/definition-j.1",
         "the proof of Theorem J.2 starts from it, with W_K restored but without sqrt d",
@@ -200,8 +198,8 @@ def expansion(settings: Settings, seed: int) -> Finding:
     title="The geometric sum",
     quote="For any x in (0, 0.1), we have sum_(i=1)^n x^i <= 1/(1-x).",
     nature="quotation",
-    plain="The bound is right. Eq. (18) uses it for ratios near 1, outside the stated range, where it is "
-    "right as well.",
+    plain="""The bound is right. Eq. (18) uses it for ratios near 1, outside the stated range, where it is
+        right as well.""",
     quick={"ratios": [0.001, 0.01, 0.05, 0.09], "n": 50, "power": 1.0},
     seconds=0.1,
 )

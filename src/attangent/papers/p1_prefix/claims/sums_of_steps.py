@@ -6,9 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels import unit_data
 from attangent.papers.common.bounds import LOG10_E
 from attangent.papers.p1_prefix.claims.prefix_regression import (
@@ -84,10 +82,8 @@ def _conditions(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ..
     title="The loss during training is O(sqrt(nmd))",
     quote="Then we have |F(tau) - Y|_F <= O(sqrt(nmd)).",
     nature="lemma",
-    plain=(
-        "With high probability the loss is O(sqrt(nmd)) at the start and during stable training. Printed "
-        "without any condition on the learning rate."
-    ),
+    plain="""With high probability the loss is O(sqrt(nmd)) at the start and during stable training.
+        Printed without any condition on the learning rate.""",
     ours=("a stable learning rate; the lemma has no condition on eta",),
     quick={
         **_SIZES,
@@ -137,11 +133,9 @@ def loss_in_training(settings: Settings, seed: int) -> Finding:
         |F(tau) - Y|_F""",
     rests_on=("P1/lemma-h.10", "P1/lemma-k.1"),
     nature="lemma",
-    plain=(
-        "Printed: a step changes alpha by order 1/m. It is of order sqrt(m), as a sum with random "
-        "signs; with the second printed term the bound survives at sigma = 1, not at small sigma or "
-        "small eta."
-    ),
+    plain="""Printed: a step changes alpha by order 1/m. It is of order sqrt(m), as a sum with random
+        signs; with the second printed term the bound survives at sigma = 1, not at small sigma or small
+        eta.""",
     failure=Failure(
         "P1/lemma-h.10",
         "a proof step of Lemma H.3, which falls anyway; the steps are of order sqrt(m)",
@@ -204,10 +198,8 @@ def _in_limit(what: str, settings: Settings, ratio: float, part: str) -> Conclus
         (Delta W(tau)'x_i)^2, 1_m>| <= eta^2 m^1.5 nd exp(20B) |F(tau) - Y|_F""",
     rests_on=("P1/claim-f.12", "P1/lemma-h.8", "P1/lemma-k.1", "P1/lemma-k.2"),
     nature="lemma",
-    plain=(
-        "Printed: the steps of the prefix sum to order 1/m. The sum is m sum_j <a, S_j> <R_j, x_i>, of "
-        "order sqrt(m). Part 2 holds."
-    ),
+    plain="""Printed: the steps of the prefix sum to order 1/m. The sum is m sum_j <a, S_j> <R_j, x_i>, of
+        order sqrt(m). Part 2 holds.""",
     failure=Failure(
         "P1/lemma-h.10",
         "Lemma H.9 falls with it",

@@ -3,9 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Finding
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Finding, Settings, claim
 from attangent.papers.p1_prefix.proofs import tails
 
 Tail = Callable[[float], tuple[float, float]]
@@ -84,10 +82,8 @@ def _kept(name: str, measured: float, part: str = "") -> Conclusion:
     quote="""Pr[X >= (1 + delta)mu] <= exp(-delta^2 mu/3), for all delta > 0; Pr[X <= (1 - delta)mu] <=
         exp(-delta^2 mu/1), for all 0 < delta < 1.""",
     nature="quotation",
-    plain=(
-        "Chernoff's bound misquoted: the lower tail lacks a factor 1/2, and the upper tail holds for "
-        "delta <= 1 but not for all delta. The paper uses it nowhere."
-    ),
+    plain="""Chernoff's bound misquoted: the lower tail lacks a factor 1/2, and the upper tail holds for
+        delta <= 1 but not for all delta. The paper uses it nowhere.""",
     failure=Failure(
         "P1/lemma-d.3",
         "used nowhere",
@@ -213,10 +209,8 @@ def khintchine(settings: Settings, seed: int) -> Finding:
     quote="""Pr[X - k sigma^2 >= (2 sqrt(kt) + 2t) sigma^2] <= exp(-t), Pr[X - k sigma^2 >= 2 sqrt(kt)
         sigma^2] <= exp(-t).""",
     nature="quotation",
-    plain=(
-        "The lower tail of a chi-square variable is printed with the sign of the upper tail. The "
-        "paper uses it nowhere."
-    ),
+    plain="""The lower tail of a chi-square variable is printed with the sign of the upper tail. The paper
+        uses it nowhere.""",
     failure=Failure(
         "P1/lemma-d.8",
         "used nowhere",

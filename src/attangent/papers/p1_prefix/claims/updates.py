@@ -8,9 +8,7 @@ from torch import Tensor
 
 from attangent._core.random import generator
 from attangent.attention.features import FeatureMap, Printed
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Finding
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Finding, Settings, claim
 from attangent.papers.p1_prefix.claims.attention_setting import drawn
 from attangent.papers.p1_prefix.proofs import attention
 
@@ -40,10 +38,8 @@ class PrefixMap:
         Hence, we can replace P by utilizing trainable parameters Z and k""",
     rests_on=("P1/equation-7",),
     nature="remark",
-    plain=(
-        "To first order in the step, P moves if and only if Z and k move, as the paper says. Outside "
-        "training the map from P to (Z, k) is not injective."
-    ),
+    plain="""To first order in the step, P moves if and only if Z and k move, as the paper says. Outside
+        training the map from P to (Z, k) is not injective.""",
     proof=attention.gradient_steps_move_the_state,
     quick={"m": 32, "d": 4, "L": 6, "rates": [0.001, 0.1, 1.0], "steps": 20, "move": "gradient"},
     full={"m": 128, "d": 8, "steps": 50},
@@ -141,10 +137,8 @@ def _smallest_move(
     quote="""phi(Q_i)'phi(K_j) ~ exp(Q_i'K_j/sqrt d). (6) ... the function phi is given by phi(z) := d^(-1/4)
         (z o 1_(z>=0) + exp(z) o 1_(z<0)) + 1_d""",
     nature="remark",
-    plain=(
-        "The paper calls its map with d features an approximation of exp and states no accuracy. At q "
-        "= k = 0 it gives d instead of 1; the paper trains Z and k, so no result falls."
-    ),
+    plain="""The paper calls its map with d features an approximation of exp and states no accuracy. At q
+        = k = 0 it gives d instead of 1; the paper trains Z and k, so no result falls.""",
     quick={"dims": [4, 8, 16, 32, 64]},
     seeds=3,
     seconds=0.1,

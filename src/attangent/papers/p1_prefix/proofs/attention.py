@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from attangent.audit.proofs import Proof, Step
+from attangent.audit import Proof, Step
 from attangent.papers.common.exact import is_zero
 
 

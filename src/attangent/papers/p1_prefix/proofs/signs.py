@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attangent.audit.proofs import Proof, Step
+from attangent.audit import Proof, Step
 from attangent.papers.common.exact import exp_bounds, gaussian_mean, is_zero
 
 

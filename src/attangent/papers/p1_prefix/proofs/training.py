@@ -1,6 +1,6 @@
 """The repaired Theorem 3.2: a prefix length that keeps the exact kernel in place."""
 
-from attangent.audit.proofs import Proof, Step
+from attangent.audit import Proof, Step
 from attangent.papers.common.exact import is_zero
 
 

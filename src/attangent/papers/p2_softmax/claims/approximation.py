@@ -6,9 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax import proofs
 from attangent.papers.p2_softmax.claims.diffusion_error import reference_function
@@ -89,11 +87,9 @@ LINE = {"T": 5.0, "T0": 0.02, "sd": 0.5, "reach": 2.5, "points": 1500, "degree":
     quote="""There exists a function F_H in H such that |F_H|_H^2 <= d R_H and 1/T int_0^T E|F_H(t, x(t)) -
         F_*(t, x(t))|_2^2 dt <= d A^2(R_H).""",
     nature="lemma",
-    plain=(
-        "A theorem on ReLU networks is carried over to the softmax kernel. At infinite width the kernel's "
-        "functions are entire and approximate a function with poles more slowly than any power. The proof "
-        "of Theorem 6.5 falls."
-    ),
+    plain="""A theorem on ReLU networks is carried over to the softmax kernel. At infinite width the
+        kernel's functions are entire and approximate a function with poles more slowly than any power.
+        The proof of Theorem 6.5 falls.""",
     failure=Failure(
         "P2/theorem-g.4",
         "the proof of Theorem 6.5 falls: A(R) is not the rate of this kernel",
@@ -150,10 +146,8 @@ def approximation(settings: Settings, seed: int) -> Finding:
     quote="""1/T int_0^T E|F_ntk(gamma(tau), (t, x(t))) - F~_ntk(gamma(tau), (t, x(t)))|_2^2 dt <= d A(R_H) +
         C_0 (sqrt(d A(R_H) Gamma_delta) + Gamma_delta)""",
     nature="quotation",
-    plain=(
-        "The label mismatch falls with the error of F_H as printed; the printed right side itself is "
-        "too large to test."
-    ),
+    plain="""The label mismatch falls with the error of F_H as printed; the printed right side itself is
+        too large to test.""",
     quick={**MIXTURE, **NETWORK, "n": 128, "m": 64, "steps": 100, "reference": 128, "delta": 0.05,
            "references": [1, 10, 100, 1000]},
     full={"n": 512, "m": 256, "steps": 1000, "reference": 512},
@@ -217,10 +211,8 @@ def label_mismatch(settings: Settings, seed: int) -> Finding:
         coefficients of size M^(K/2) costs sqrt((K-1)!) M^(K/2). Bernstein: the best polynomials of a
         function with poles off the real axis have errors theta^K. Solve (K-1)! M^K = R for K.""",
     nature="lemma",
-    plain=(
-        "The best approximation of norm R has the error exp(-Theta(log R / log log R)), slower than "
-        "any power."
-    ),
+    plain="""The best approximation of norm R has the error exp(-Theta(log R / log log R)), slower than
+        any power.""",
     proof=proofs.entire_functions,
     sharp="sharp up to the constant in the exponent: both halves are proved in docs/repairs-p2.md",
     quick={**LINE, "T": 2.0, "points": 1500, "degrees": list(range(2, 12)), "theta": 0.75, "M": 10.0},

@@ -5,9 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels import Trajectory, predict_training
 from attangent.papers.common.bounds import falling, never_above, stays_below
 from attangent.papers.common.figures import plot
@@ -34,10 +32,8 @@ _SIZES = {
     quote="after T iterations, with probability at least 1 - delta, we have |F(T) - Y|_F^2 <= eps.",
     rests_on=("P2/lemma-5.3", "P2/lemma-d.1"),
     nature="main result",
-    plain=(
-        "Gradient descent fits the data within the promised steps in every run; the width it requires "
-        "is out of reach."
-    ),
+    plain="""Gradient descent fits the data within the promised steps in every run; the width it requires
+        is out of reach.""",
     quick={**_SIZES, "d_out": 4},
     full={"n": 12, "d": 16, "m": 8192, "most_steps": 20_000},
     seconds=2.0,
@@ -57,10 +53,8 @@ def convergence(settings: Settings, seed: int) -> Finding:
     quote="after T iterations, with probability at least 1 - delta, we have |F(T) - Y|_2^2 <= eps.",
     rests_on=("P2/theorem-4.2",),
     nature="main result",
-    plain=(
-        "Gradient descent fits scalar data within the promised steps in every run; the width it "
-        "requires is out of reach."
-    ),
+    plain="""Gradient descent fits scalar data within the promised steps in every run; the width it
+        requires is out of reach.""",
     quick={**_SIZES, "d_out": 1},
     full={"n": 24, "d": 24, "m": 8192, "most_steps": 20_000},
     seconds=1.0,
@@ -138,10 +132,8 @@ def _loss_figure(p: SoftmaxRegression, settings: Settings, run: Trajectory, boun
         (1 - m eta lambda/4)^(tau+1) |F(0) - Y|_F^2. Gradient Induction. eta |Delta w_r(tau+1)|_2 <= 0.01""",
     rests_on=("P2/lemma-5.1", "P2/lemma-d.1", "P2/lemma-e.1", "P2/lemma-e.3"),
     nature="lemma",
-    plain=(
-        "Weights, loss and gradient keep the bounds of the induction in every run; the required width "
-        "is out of reach."
-    ),
+    plain="""Weights, loss and gradient keep the bounds of the induction in every run; the required width
+        is out of reach.""",
     quick={**_SIZES, "d_out": 4, "steps": 200, "widths": [256, 512, 1024, 2048]},
     full={"n": 12, "d": 16, "m": 4096, "steps": 500, "widths": [512, 1024, 2048, 4096]},
     seconds=1.0,
@@ -318,10 +310,8 @@ def longest(rows: Tensor) -> float:
         datasets with n number of d-dim training samples""",
     rests_on=("P2/theorem-4.2",),
     nature="remark",
-    plain=(
-        "Below Theorem 4.2: poly(nd) neurons and steps fit any data. The theorem has 1/lambda in it, "
-        "which no power of nd bounds; it is not affected."
-    ),
+    plain="""Below Theorem 4.2: poly(nd) neurons and steps fit any data. The theorem has 1/lambda in it,
+        which no power of nd bounds; it is not affected.""",
     failure=Failure(
         "P2/theorem-4.2-poly",
         "used nowhere: Theorem 4.2 contains lambda",

@@ -5,9 +5,7 @@ from dataclasses import replace
 
 import torch
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax import proofs
 from attangent.papers.p2_softmax.claims.diffusion_setting import (
@@ -40,10 +38,8 @@ LABELS = {
     title="The error is at most the sum of four terms",
     quote="1/T int_0^T E|F_nn(W(tau), (t, x(t))) - F_*(t, x(t))|_2^2 dt <= Z_1 + Z_2 + Z_3 + Z_4",
     nature="lemma",
-    plain=(
-        "Printed: the error is at most the sum of four terms. A factor 4 is missing; it disappears in "
-        "the O of Theorem 6.5."
-    ),
+    plain="""Printed: the error is at most the sum of four terms. A factor 4 is missing; it disappears in
+        the O of Theorem 6.5.""",
     failure=Failure(
         "P2/claim-g.1",
         "a constant changes, inside the O of Theorem 6.5",

@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax import proofs
 from attangent.papers.p2_softmax.claims.diffusion_error import (
@@ -182,9 +180,8 @@ class PrintedClock:
     title="The time at which the score is evaluated",
     quote="dy(t) = (1/2 g(T-t) y(t) + g(T-t) s_theta(y(t), t)) dt + sqrt(g(T-t)) dB_t",
     nature="misprint",
-    plain=(
-        "The sampler is printed with the score at time t; it has to be T - t, as in the equation before it."
-    ),
+    plain="""The sampler is printed with the score at time t; it has to be T - t, as in the equation
+        before it.""",
     failure=Failure(
         "P2/sampling-printed-time",
         "used nowhere: Theorem 6.5 is about the score, not the sampler",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from attangent.audit.claims import Settings
+from attangent.audit import Settings
 from attangent.papers.p2_softmax.diffusion import (
     Descent,
     ForwardProcess,

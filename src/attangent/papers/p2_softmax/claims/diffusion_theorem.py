@@ -6,9 +6,7 @@ from itertools import pairwise
 
 import torch
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.bounds import LOG10_E
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax.claims.diffusion_setting import (
@@ -42,10 +40,8 @@ from attangent.papers.p2_softmax.networks import softmax_limit
         eps(n, T) + d A^2(R_H) + d A(R_H) + sqrt(d A(R_H) Gamma_delta) + Gamma_delta)""",
     rests_on=("P2/theorem-4.2", "P2/theorem-f.2", "P2/claim-g.1", "P2/theorem-g.4", "P2/theorem-g.5"),
     nature="main result",
-    plain=(
-        "The main theorem on diffusion. Its right side is too large to test; its proof uses a false "
-        "theorem (G.4), a dropped logarithm and a dropped norm of the kernel, so it is not proved."
-    ),
+    plain="""The main theorem on diffusion. Its right side is too large to test; its proof uses a false
+        theorem (G.4), a dropped logarithm and a dropped norm of the kernel, so it is not proved.""",
     quick={**MIXTURE, **NETWORK, "sizes": [32, 128, 512], "m": 128, "steps": 150, "delta": 0.05},
     full={"sizes": [32, 128, 512, 1024], "steps": 300, "test": 8000, "validation": 512},
     seconds=2.5,

@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 from torch.func import jacrev
 
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Finding, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Finding, Series, Settings, claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax.claims.softmax_regression import SoftmaxRegression, softmax_regression
 

@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels import SoftmaxNetwork, vectorise
 from attangent.papers.common import kernel_change
 from attangent.papers.common.bounds import LOG10_E, bound_figure, never_above
@@ -34,11 +32,9 @@ _MOVED = {"n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
     quote="Then with probability at least 1 - delta, we have |H(W) - H(W~)|_F <= R nd exp(10B).",
     rests_on=("P2/lemma-b.1",),
     nature="lemma",
-    plain=(
-        "A small move of the weights changes the kernel by at most the printed bound for sigma <= 1, with "
-        "four decades of slack at the smallest B. For very large sigma and m, which the paper does not use, "
-        "the bound is false."
-    ),
+    plain="""A small move of the weights changes the kernel by at most the printed bound for sigma <= 1,
+        with four decades of slack at the smallest B. For very large sigma and m, which the paper does not
+        use, the bound is false.""",
     ours=("sigma <= 1; Theorem 4.2 takes sigma = 1",),
     quick={**_MOVED, "sigma": 0.04, "radii": [0.00001, 0.0001, 0.001, 0.0099]},
     full={"n": 12, "d": 16, "d_out": 8, "m": 4096},
@@ -104,10 +100,8 @@ def _worst_directions(p: SoftmaxRegression, seed: int, rounds: int = 5) -> Tenso
     title="Thirteen bounds on products, exponentials and softmax under a small move",
     quote="Part 1. |<w_r, x_i>| <= B, for all i in [n], for all r in [m]",
     nature="lemma",
-    plain=(
-        "Printed: |<w_r, x>| <= B for all m neurons, with a B that does not depend on m. False at the "
-        "theorem's own m with C = 10; B needs log m."
-    ),
+    plain="""Printed: |<w_r, x>| <= B for all m neurons, with a B that does not depend on m. False at the
+        theorem's own m with C = 10; B needs log m.""",
     failure=Failure(
         "P2/lemma-b.1",
         "a factor changes: B gets sqrt(log m), and e^B becomes m^o(1) in every bound that uses it",

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels import SoftmaxNetwork, log_gap, predict_training, unit_data, vectorise
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax import proofs
@@ -31,11 +29,9 @@ _SIZES = {"n": 8, "d": 4, "d_out": 4, "m": 1024, "sigma": 0.5, "rate": 0.5, "ste
         sqrt(nd)/lambda^2 log^2(nd/(eps_H m lambda)) eps_H)""",
     rests_on=("P2/lemma-e.3", "P2/lemma-d.1", "P2/equation-25", "P2/appendix-f-features"),
     nature="lemma",
-    plain=(
-        "Printed: network and kernel predictor differ by O(eps_test + log^2(...) eps_H/lambda) in units of "
-        "sqrt(nd)/lambda. For an allowed eps_H the logarithm is zero, and the gap exceeds the rest by any "
-        "factor. Theorem 6.5 rests on it."
-    ),
+    plain="""Printed: network and kernel predictor differ by O(eps_test + log^2(...) eps_H/lambda) in
+        units of sqrt(nd)/lambda. For an allowed eps_H the logarithm is zero, and the gap exceeds the rest
+        by any factor. Theorem 6.5 rests on it.""",
     failure=Failure(
         "P2/theorem-f.2",
         "the proof of Theorem 6.5 falls; without the logarithm and with |K*| the bound is right",
@@ -235,10 +231,8 @@ def one_point_gap(m: int, settings: Settings, seed: int, grid: int = 61, rounds:
     quote="""<= O(1/(lambda sqrt n) log^2(nd/(m lambda))) <= O(1/(lambda sqrt n))""",
     rests_on=("P2/theorem-f.2",),
     nature="proof step",
-    plain=(
-        "The proof drops log^2(nd/(m lambda)) as if it were bounded. It grows with m. The logarithm "
-        "can be avoided, so this step alone changes nothing."
-    ),
+    plain="""The proof drops log^2(nd/(m lambda)) as if it were bounded. It grows with m. The logarithm
+        can be avoided, so this step alone changes nothing.""",
     failure=Failure(
         "P2/theorem-f.2",
         "a step of the proof of Theorem 6.5 falls; the logarithm can be avoided",
@@ -297,10 +291,8 @@ def logarithm(settings: Settings, seed: int) -> Finding:
         together and get O(sqrt(nd)/lambda eps_l,test + sqrt(nd)/lambda^2 log^2(...) eps_H)""",
     rests_on=("P2/theorem-f.2",),
     nature="proof step",
-    plain=(
-        "The last line of the proof drops |K*_te|_F, which is of order sqrt(n). With it the coupling term "
-        "is of order 1/lambda, not 1/(lambda sqrt n); m has to be larger by sqrt(n)."
-    ),
+    plain="""The last line of the proof drops |K*_te|_F, which is of order sqrt(n). With it the coupling
+        term is of order 1/lambda, not 1/(lambda sqrt n); m has to be larger by sqrt(n).""",
     failure=Failure(
         "P2/theorem-g.2-kernel-norm",
         "the proof of Theorem 6.5 falls; m has to be larger by a factor sqrt(n)",
@@ -352,11 +344,8 @@ def _test_norm(n: int, settings: Settings, seed: int) -> float:
         (1/a)(2/a) |r_0|; at the test point sum eta m (eps_test |r_t| + |K*| |D_t|). Shown at more length in
         docs/repairs-p2.md.""",
     nature="lemma",
-    plain=(
-        "Network and kernel predictor differ by at most (2|r_0|/lambda)(eps_test + |K*| "
-        "eps_H/lambda). This does not save the last line of Theorem G.2, since |K*| is of order "
-        "sqrt(n)."
-    ),
+    plain="""Network and kernel predictor differ by at most (2|r_0|/lambda)(eps_test + |K*| eps_H/lambda).
+        This does not save the last line of Theorem G.2, since |K*| is of order sqrt(n).""",
     sharp="not sharp: the measured difference is 0.001 to 0.06 of the bound",
     quick={"n": 8, "d": 4, "d_out": 4, "sigma": 0.5, "rate": 0.5, "steps": 300, "points": 12},
     sizes=({"m": 256}, {"m": 1024}),

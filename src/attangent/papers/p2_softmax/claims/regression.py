@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.kernels import log_gap, vectorise
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax import proofs
@@ -27,10 +25,8 @@ _SIZES = {"n": 8, "d": 4, "d_out": 4, "m": 1024, "sigma": 0.5, "rate": 0.5, "ste
     title="The update of the kernel predictor is the gradient of its loss",
     quote="the Eq. (25) is according to gamma(tau+1) = gamma(tau) - eta grad_gamma L_ntk(gamma(tau))",
     nature="remark",
-    plain=(
-        "The printed update is called the gradient of the kernel loss. It is descent in function "
-        "space, which is what the proof needs; only the word is wrong."
-    ),
+    plain="""The printed update is called the gradient of the kernel loss. It is descent in function
+        space, which is what the proof needs; only the word is wrong.""",
     failure=Failure(
         "P2/equation-25",
         "used nowhere: the proof uses the printed formula",
@@ -103,10 +99,8 @@ def _descend(mH: Tensor, y: Tensor, rate: float, steps: int, *, derived: bool) -
     title="The feature map printed for the kernel",
     quote="phi(x)_l = 1/sqrt(m) x sum_r <v_l,r, S(0)> m S_r(0) ... K*_te = phi(x_te)' phi(X)",
     nature="proof step",
-    plain=(
-        "The printed feature map sums over the neurons and is zero; it should be concatenated. The "
-        "proof uses it in F_ntk2 and (26) and stands with the concatenation."
-    ),
+    plain="""The printed feature map sums over the neurons and is zero; it should be concatenated. The
+        proof uses it in F_ntk2 and (26) and stands with the concatenation.""",
     failure=Failure(
         "P2/appendix-f-features",
         "the proof of Theorem F.2 stands with concatenated features",

@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax import proofs
 from attangent.papers.p2_softmax.claims.diffusion_setting import LOG_TIMES, MIXTURE
@@ -223,10 +221,8 @@ class LinearScore:
     quote="""As the hardness of estimate grad log p_t term in Eq. (5), equivalently, we minimize the following
         denoising score matching (6)""",
     nature="misprint",
-    plain=(
-        "Two objectives are called equivalent but run over [0, T] and [T_0, T]. Over one interval "
-        "they are equivalent."
-    ),
+    plain="""Two objectives are called equivalent but run over [0, T] and [T_0, T]. Over one interval they
+        are equivalent.""",
     failure=Failure(
         "P2/equation-6",
         "used nowhere: the theorem needs one interval",

@@ -4,9 +4,7 @@ import math
 
 import torch
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Finding
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Finding, Settings, claim
 from attangent.kernels import vectorise
 from attangent.papers.common.bounds import falling, worst_ratio
 from attangent.papers.p2_softmax import proofs
@@ -21,10 +19,8 @@ from attangent.papers.p2_softmax.claims.softmax_regression import kernel_is_defi
         lambda/4)^(tau+1) |F(0) - Y|_F^2""",
     rests_on=("P2/lemma-5.3",),
     nature="misprint",
-    plain=(
-        "Lemma 5.3 assumes the factor 1 - x/2 per step and concludes 1 - x/4, so the induction does not "
-        "close as printed. The proof gives 1 - x/2, and training keeps it."
-    ),
+    plain="""Lemma 5.3 assumes the factor 1 - x/2 per step and concludes 1 - x/4, so the induction does
+        not close as printed. The proof gives 1 - x/2, and training keeps it.""",
     failure=Failure(
         "P2/lemma-5.3-quarter",
         "used nowhere: the proof gives the factor that the induction needs",
@@ -66,10 +62,8 @@ def quarter(settings: Settings, seed: int) -> Finding:
     title="exp(Theta(B)) = (nd)^o(1)",
     quote="since exp(Theta(B)) = (nd)^(o(1)), we can simplify the m = Omega(lambda^-2 (nd)^(2+o(1)))",
     nature="remark",
-    plain=(
-        "The o(1) of Table 1 goes to 0, as printed, but it is 56 at n = 10^6 and above 1 until n = "
-        "10^14000: the bounds are not almost the same as for ReLU at any size that can be run."
-    ),
+    plain="""The o(1) of Table 1 goes to 0, as printed, but it is 56 at n = 10^6 and above 1 until n =
+        10^14000: the bounds are not almost the same as for ReLU at any size that can be run.""",
     ours=("C = 10, sigma = 1 and d = 1; delta = 0.01 is that of Table 1",),
     quick={"logs": [1e3, 1e4, 1e5, 1e6], "C": 10.0, "factor": 18.0, "delta": 0.01, "power": 0.5},
     seconds=0.1,
@@ -136,8 +130,8 @@ def optimum(settings: Settings, seed: int) -> Finding:
     "P2/fact-a.5",
     place="Appendix A, Facts A.5 to A.8",
     title="Four elementary inequalities",
-    quote="(1 - x)^(1/2) <= 1 - 0.5x (A.5), |exp(x) - 1| <= 2|x| (A.6), sum_i x^i <= 1/(1-x) (A.7), "
-    "exp(x) = 1 + x + Theta(1) x^2 (A.8)",
+    quote="""(1 - x)^(1/2) <= 1 - 0.5x (A.5), |exp(x) - 1| <= 2|x| (A.6), sum_i x^i <= 1/(1-x) (A.7),
+        exp(x) = 1 + x + Theta(1) x^2 (A.8)""",
     nature="quotation",
     plain="All four elementary inequalities are right in their ranges.",
     quick={"points": 101, "reach": 0.1, "slope": 2.0},

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Hypothesis
+from attangent.audit import Hypothesis, Settings
 from attangent.kernels import SoftmaxNetwork, Trajectory, unit_data
 from attangent.papers.common.bounds import LOG10_E
 

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels import SoftmaxNetwork, TwoLayerNetwork, unit_data
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax.networks import ExpNetwork, ReLUNetwork
@@ -63,10 +61,8 @@ class NetworkRuns:
         functions.""",
     rests_on=("P2/corollary-4.3", "P2/lemma-5.1"),
     nature="remark",
-    plain=(
-        "The table says that softmax needs almost the same number of neurons and steps as ReLU and "
-        "exp. It compares bounds; measured needs at sigma = 1 are within a factor of four."
-    ),
+    plain="""The table says that softmax needs almost the same number of neurons and steps as ReLU and
+        exp. It compares bounds; measured needs at sigma = 1 are within a factor of four.""",
     quick={
         "n": 12, "d": 6, "d_out": 1, "sigma": 1.0, "epsilon": 1e-3, "rate": 1.0, "steps": 200, "R": 0.01,
         "widths": [32, 128, 512, 2048], "same_steps": 2.0, "same_neurons": 4.0, "enough": 3.0,

@@ -181,4 +181,4 @@ def combination(prediction: Prediction, step: int) -> Float[Tensor, "n d"]:
 def _same_kernel(known: Prediction, residual: Tensor, rate: float) -> Prediction:
     """Return the prediction for another residual, from the eigendecomposition of the known one."""
     spectrum = (known.eigenvalues, known.eigenvectors)
-    return Prediction(*spectrum, residual, rate * known.width, known.width, known.d_out, known.complete)
+    return Prediction(*spectrum, residual, rate * known.width, known.width, known.d_out)

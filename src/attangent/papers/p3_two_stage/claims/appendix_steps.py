@@ -7,9 +7,7 @@ import math
 import torch
 
 from attangent._core.random import generator
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Finding, Hypothesis
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, claim
 from attangent.papers.p3_two_stage.claims import proofs_of_patterns, proofs_of_steps
 from attangent.papers.p3_two_stage.claims.proof_steps import ASSUMED
 from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN, Assumption1
@@ -20,8 +18,8 @@ from attangent.papers.p3_two_stage.theory.data import TwoStageData
 @claim(
     "P3/taylor-step",
     nature="proof step",
-    plain="Printed: u^2/8 + v^2/8 - (u+v)^2/16 = (u+v)^2/16. True: it is (u-v)^2/16, which bounds "
-    "neither answer.",
+    plain="""Printed: u^2/8 + v^2/8 - (u+v)^2/16 = (u+v)^2/16. True: it is (u-v)^2/16, which bounds
+        neither answer.""",
     failure=Failure(
         cause="P3/taylor-step",
         consequence="|g| <= (log d)^(-1/4) in Theorem 1 and term C of Theorem 3 are not proved",
@@ -53,8 +51,8 @@ def taylor_step(settings: Settings, seed: int) -> Finding:
 @claim(
     "P3/appendix-d",
     nature="quotation",
-    plain="Lemma 2 (Bernstein) has the sum where the mean belongs; the proof of Theorem 1 uses the mean. "
-    "Lemmas 1 and 5 are right as quoted; Lemma 3 lacks a definition, Lemma 4 its function F.",
+    plain="""Lemma 2 (Bernstein) has the sum where the mean belongs; the proof of Theorem 1 uses the mean.
+        Lemmas 1 and 5 are right as quoted; Lemma 3 lacks a definition, Lemma 4 its function F.""",
     failure=Failure(
         cause="P3/appendix-d",
         consequence="a misquotation: the proof of Theorem 1 uses the mean",
@@ -113,8 +111,8 @@ def concentration(settings: Settings, seed: int) -> Finding:
 @claim(
     "P3/trace-and-norm",
     nature="proof step",
-    plain="Printed: Tr W <= |W|. True: the factor sqrt(d) is missing, and two upper bounds do not order"
-    " two traces.",
+    plain="""Printed: Tr W <= |W|. True: the factor sqrt(d) is missing, and two upper bounds do not order
+        two traces.""",
     failure=Failure(
         cause="P3/trace-and-norm",
         consequence="the orders of traces in Corollary 1 are not proved",
@@ -146,8 +144,8 @@ def trace_and_norm(settings: Settings, seed: int) -> Finding:
 @claim(
     "P3/indicator-product",
     nature="proof step",
-    plain="Printed: the indicator of a product is the product of the indicators. False: two negative factors "
-    "have a positive product.",
+    plain="""Printed: the indicator of a product is the product of the indicators. False: two negative
+        factors have a positive product.""",
     failure=Failure(
         cause="P3/indicator-product",
         consequence="the constants k_1, k_2 of Corollary 1 are not those of the model",
@@ -183,8 +181,8 @@ def indicator_product(settings: Settings, seed: int) -> Finding:
 @claim(
     "P3/descent-contradiction",
     nature="proof step",
-    plain="Printed: the descent argument bounds -<W, W*> by -(R+B)B. True: the bound goes the other "
-    "way, and the start is not near W*; the contradictions of Theorems 2 and 3 do not arise.",
+    plain="""Printed: the descent argument bounds -<W, W*> by -(R+B)B. True: the bound goes the other way,
+        and the start is not near W*; the contradictions of Theorems 2 and 3 do not arise.""",
     failure=Failure(
         cause="P3/descent-contradiction",
         consequence="the proofs of Theorems 2 and 3 fall at this step",
@@ -225,8 +223,8 @@ def descent_contradiction(settings: Settings, seed: int) -> Finding:
 @claim(
     "P3/definition-6",
     nature="proof step",
-    plain="Printed: V* maps tokens of five classes to five prescribed rows. True: the three tokens are "
-    "linearly dependent, so no such V* exists unless it treats them alike.",
+    plain="""Printed: V* maps tokens of five classes to five prescribed rows. True: the three tokens are
+        linearly dependent, so no such V* exists unless it treats them alike.""",
     failure=Failure(
         cause="P3/definition-6",
         consequence="the proof of Theorem 3 falls: its target V* does not exist",
@@ -267,8 +265,8 @@ def optimum_exists(settings: Settings, seed: int) -> Finding:
 @claim(
     "P3/equation-18",
     nature="proof step",
-    plain="Printed: with probability 1 - 1/d at most rL sqrt(log d)/u tokens tell z + zeta from z - "
-    "zeta. True: none or at least about a quarter of the prompt does.",
+    plain="""Printed: with probability 1 - 1/d at most rL sqrt(log d)/u tokens tell z + zeta from z -
+        zeta. True: none or at least about a quarter of the prompt does.""",
     failure=Failure(
         cause="P3/equation-18",
         consequence="term Psi in the proof of Theorem 1 falls",
@@ -324,8 +322,8 @@ def separating_share(settings: Settings, d: int, seed: int) -> float:
 @claim(
     "P3/norm-from-answer",
     nature="proof step",
-    plain="Printed: a small answer makes V small. True: both displays bound the answer from above; V "
-    "may have any norm.",
+    plain="""Printed: a small answer makes V small. True: both displays bound the answer from above; V may
+        have any norm.""",
     failure=Failure(
         cause="P3/norm-from-answer",
         consequence="(a.1) of Theorem 1 is not proved; Theorem 3 (term C) and Corollary 1 use it",

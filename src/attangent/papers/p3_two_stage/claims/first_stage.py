@@ -6,9 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims import proofs_of_stages
 from attangent.papers.p3_two_stage.claims.two_stage_setting import (
@@ -42,9 +40,9 @@ FLOOR = math.log(2) / 2
 @claim(
     "P3/theorem-1",
     nature="main result",
-    plain="The hard part is not learned in stage 1 if u or r/u falls like a power of 1/d. If both stay "
-        "fixed, the signal of V fails to fall with d with a probability of order r/u, whatever d: part (a.1) "
-        "fails. Part (a.2) held in the run.",
+    plain="""The hard part is not learned in stage 1 if u or r/u falls like a power of 1/d. If both stay
+        fixed, the signal of V fails to fall with d with a probability of order r/u, whatever d: part
+        (a.1) fails. Part (a.2) held in the run.""",
     failure=Failure(
         cause="P3/theorem-1",
         consequence="part (a.1) of Theorem 1 falls for fixed u and r/u; Theorem 3 (term C) and Corollary 1 "
@@ -163,8 +161,8 @@ def _norm_figure(dimensions: list[int], shrinking: Tensor, fixed: Tensor) -> Fig
 @claim(
     "P3/theorem-1-repaired",
     nature="main result",
-    plain="At initialisation the hard part has no mean gradient, except with probability (2/pi) atan(r/u) "
-    "per query.",
+    plain="""At initialisation the hard part has no mean gradient, except with probability (2/pi)
+        atan(r/u) per query.""",
     sharp="sharp: the noise separates the classes with exactly this probability",
     erratum=WITHDRAWN,
     repairs="P3/theorem-1",
@@ -219,9 +217,8 @@ def no_gradient_at_the_start(settings: Settings, seed: int) -> Finding:
 @claim(
     "P3/theorem-2",
     nature="main result",
-    plain="Printed: stage 1 brings W to the norm d log(1/eps) and learns the easy part. True: the "
-    "paper's own Proposition 4 keeps W below K/lambda, of order sqrt(log d); the theorem is "
-    "false.",
+    plain="""Printed: stage 1 brings W to the norm d log(1/eps) and learns the easy part. True: the
+        paper's own Proposition 4 keeps W below K/lambda, of order sqrt(log d); the theorem is false.""",
     failure=Failure(
         cause="P3/theorem-2",
         consequence="Theorem 2 falls, and with it the two-stage picture under Assumption 1",

@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Finding, Hypothesis
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, claim
 from attangent.papers.p3_two_stage.claims import proofs_of_steps
 from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights
@@ -146,8 +144,8 @@ class _WatchedRun:
 @claim(
     "P3/proposition-2",
     nature="lemma",
-    plain="The gradients lack the labels y_i y_L, which the line before the last has. The proof of Theorem 1 "
-    "(Appendix F.1) and Corollary 1 use them without labels.",
+    plain="""The gradients lack the labels y_i y_L, which the line before the last has. The proof of
+        Theorem 1 (Appendix F.1) and Corollary 1 use them without labels.""",
     failure=Failure(
         cause="P3/proposition-2",
         consequence="the proof of Theorem 1 (Appendix F.1) and Corollary 1 use the gradient without labels",
@@ -247,8 +245,8 @@ def autograd_gradient(model: ReluAttention, prompts: TwoStagePrompts) -> ReluWei
 @claim(
     "P3/proposition-5",
     nature="lemma",
-    plain="The noise weights keep their size in stage 1, and stage 2 adds at most the printed bound on the "
-    "variance.",
+    plain="""The noise weights keep their size in stage 1, and stage 2 adds at most the printed bound on
+        the variance.""",
     erratum=WITHDRAWN,
     place="Appendix E, Proposition 5 (and the technical assumption in Lemma 7's proof)",
     quote="with a technical assumption that tau_xi^2 = (tau_0^2 - (1 - eta_1 lambda)^2 tau_0^2) / eta_1^2",

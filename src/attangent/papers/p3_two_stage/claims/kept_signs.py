@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Finding, Hypothesis
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, claim
 from attangent.papers.p3_two_stage.claims import proofs_of_patterns
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
 from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN, Assumption1
@@ -17,8 +15,8 @@ from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN, As
 @claim(
     "P3/lemma-7",
     nature="lemma",
-    plain="Printed: stage 2 changes few signs. True: it lasts so long that the noise of stage 1 is "
-        "forgotten, and half of all signs change on average.",
+    plain="""Printed: stage 2 changes few signs. True: it lasts so long that the noise of stage 1 is
+        forgotten, and half of all signs change on average.""",
     failure=Failure(
         cause="P3/lemma-7",
         consequence="Lemma 7 falls; Theorems 3 and 4 use it",

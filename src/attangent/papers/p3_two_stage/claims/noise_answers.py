@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims import proofs_of_patterns
 from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN, easy_slope
@@ -70,9 +68,9 @@ def noise_answers_little(settings: Settings, seed: int) -> Finding:
 @claim(
     "P3/equation-21",
     nature="proof step",
-    plain="Printed: the noise answers little on the training prompts. True for Q parts, except with "
-        "probability of order r/u, and for P parts up to L = d^2; for longer prompts the answer does "
-        "not fall, since labels and tokens are tied.",
+    plain="""Printed: the noise answers little on the training prompts. True for Q parts, except with
+        probability of order r/u, and for P parts up to L = d^2; for longer prompts the answer does not
+        fall, since labels and tokens are tied.""",
     failure=Failure(
         cause="P3/equation-21",
         consequence="the proofs of Theorems 2 and 4 fall for L >> d^2",
@@ -85,8 +83,8 @@ def noise_answers_little(settings: Settings, seed: int) -> Finding:
     erratum=WITHDRAWN,
     place="Appendix F.2, Equation 21 (Corollaries 6 and 7, Equations 16 and 17, on the training prompts)",
     title="The answer of the noise weights on the prompts of Section 3.1",
-    quote="With Corollary 6, and choice of small u, r ... <~ tau_0 (u + gamma_0)^2 sqrt(d log d / L) <~ "
-    "1/Poly(d) =: eps_{W,1}",
+    quote="""With Corollary 6, and choice of small u, r ... <~ tau_0 (u + gamma_0)^2 sqrt(d log d / L) <~
+        1/Poly(d) =: eps_{W,1}""",
     quick={
         **SETTING, "independent_labels": False, "r": 0.1, "lengths": [65, 129, 257, 513],
         "dimensions": [6, 8, 12, 16],
@@ -213,8 +211,8 @@ def _figure(settings: Settings, answers: NoiseAnswers) -> Figure:
 @claim(
     "P3/proposition-7",
     nature="lemma",
-    plain="With fair labels a signal changes the answer of the noise little; tried for some signals "
-    "only. For L of order d^3 or more an argument covers all.",
+    plain="""With fair labels a signal changes the answer of the noise little; tried for some signals
+        only. For L of order d^3 or more an argument covers all.""",
     erratum=WITHDRAWN,
     place="Appendix E, Proposition 7",
     title="The signal changes the answer of the noise weights little",

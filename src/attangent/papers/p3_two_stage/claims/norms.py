@@ -5,9 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims import proofs_of_steps
 from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN
@@ -21,8 +19,8 @@ ROWS = {"dimensions": [8, 16, 32, 64], "L": 33, "N": 100, "std": 0.1, "runs": 4,
 @claim(
     "P3/proposition-3",
     nature="lemma",
-    plain="Printed: every row of a gradient of norm K is at most K/sqrt(d). True: nothing spreads it "
-    "over rows; along z and zeta two rows hold all of it.",
+    plain="""Printed: every row of a gradient of norm K is at most K/sqrt(d). True: nothing spreads it
+        over rows; along z and zeta two rows hold all of it.""",
     failure=Failure(
         cause="P3/proposition-3",
         consequence="the bounds on rows fall; no theorem uses them",
@@ -209,8 +207,9 @@ class _GradientNorms:
 @claim(
     "P3/assumption-2",
     nature="definition",
-    plain="Printed: P tokens have a norm of at most u + gamma_0. True: their norm is near 1 whatever u,"
-    " so the assumption contradicts Section 3.1 for u < 1; constants change, except where small u is used.",
+    plain="""Printed: P tokens have a norm of at most u + gamma_0. True: their norm is near 1 whatever u,
+        so the assumption contradicts Section 3.1 for u < 1; constants change, except where small u is
+        used.""",
     failure=Failure(
         cause="P3/assumption-2",
         consequence="constants change: 1 + gamma_0 for u + gamma_0 in bounds on P parts, except where small "

@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims import proofs_of_patterns
 from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN
@@ -19,9 +17,9 @@ from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
 @claim(
     "P3/lemma-6",
     nature="lemma",
-    plain="Printed: a signal changes at most L^(2/3) signs. True: in Q parts all copies of a token change "
-        "together, at least about a quarter of the prompt; in P parts a share of order 1/sqrt(d), which "
-        "is more for L above d^1.5. The second display holds for fair labels.",
+    plain="""Printed: a signal changes at most L^(2/3) signs. True: in Q parts all copies of a token
+        change together, at least about a quarter of the prompt; in P parts a share of order 1/sqrt(d),
+        which is more for L above d^1.5. The second display holds for fair labels.""",
     failure=Failure(
         cause="P3/lemma-6",
         consequence="Lemma 6 falls for Q parts, and for P parts with L >> d^1.5; Corollaries 2 and 3, "
@@ -34,8 +32,8 @@ from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
     erratum=WITHDRAWN,
     place="Appendix E, Lemma 6 (with Corollaries 2 and 3)",
     title="Activation patterns follow the noise weights",
-    quote="we have that, w.h.p over the randomness of U and Y, for all U ... K^{4/3} lambda^{-4/3} "
-    "tau_0^{-4/3} L^{2/3}",
+    quote="""we have that, w.h.p over the randomness of U and Y, for all U ... K^{4/3} lambda^{-4/3}
+        tau_0^{-4/3} L^{2/3}""",
     quick={
         "d": 16, "lengths": [65, 257, 1025, 4097], "prompts": 20, "tau_0": 1.0, "signal": 1.0,
         "dimensions": [8, 12, 16, 24],

@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Finding, Hypothesis
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, claim
 from attangent.papers.p3_two_stage.claims import proofs_of_patterns
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
 from attangent.papers.p3_two_stage.claims.norms import share_above
@@ -27,8 +25,8 @@ COUNTED = {**ASSUMED, "dimensions": [8, 16, 24, 40], "prompts": 10, "runs": 2}
 @claim(
     "P3/activation-count",
     nature="proof step",
-    plain="Printed: at most sqrt(log d) tokens are active. True: half of them on average, since "
-    "Hoeffding's inequality bounds the distance to the mean.",
+    plain="""Printed: at most sqrt(log d) tokens are active. True: half of them on average, since
+        Hoeffding's inequality bounds the distance to the mean.""",
     failure=Failure(
         cause="P3/activation-count",
         consequence="the bound drawn from Equation 20, Equation 23 and term B in G.2 fall; Theorems 1, 2 and "
@@ -83,9 +81,9 @@ def _noise_and_prompts(settings: Settings, d: int, seed: int) -> tuple[TwoStageP
 @claim(
     "P3/equation-23",
     nature="proof step",
-    plain="Printed: the answer at the optimum W* is at most sqrt(d) log(d) eps_W / L, which tends to 0 for L "
-    "above d^1.5. True: it grows like log(1/eps), as it must to be right; the loss at W* is small "
-    "nevertheless.",
+    plain="""Printed: the answer at the optimum W* is at most sqrt(d) log(d) eps_W / L, which tends to 0
+        for L above d^1.5. True: it grows like log(1/eps), as it must to be right; the loss at W* is small
+        nevertheless.""",
     failure=Failure(
         cause="P3/activation-count",
         consequence="the proof of Theorem 2 (b.2) falls at this step",
@@ -167,8 +165,8 @@ def expected_optimum(d: int, eps: float) -> float:
 @claim(
     "P3/definition-5",
     nature="proof step",
-    plain="Printed: the number of telling tokens is close to its mean. True: its mean is right, but it "
-    "is 0 in most draws and at least about a quarter of the prompt in the others.",
+    plain="""Printed: the number of telling tokens is close to its mean. True: its mean is right, but it
+        is 0 in most draws and at least about a quarter of the prompt in the others.""",
     failure=Failure(
         cause="P3/definition-5",
         consequence="the proof of Theorem 3 falls at this step",
@@ -180,8 +178,8 @@ def expected_optimum(d: int, eps: float) -> float:
     erratum=WITHDRAWN,
     place="Appendix G.1, Definition 5 and the bound on |H_1| after it",
     title="The number of tokens that tell z - zeta, z and z + zeta apart",
-    quote="with probability at least 1 - delta, ||H_1| - E[|H_1|]| <= sqrt(1/2 L log 2/delta) <~ sqrt(L log "
-    "d)",
+    quote="""with probability at least 1 - delta, ||H_1| - E[|H_1|]| <= sqrt(1/2 L log 2/delta) <~ sqrt(L
+        log d)""",
     quick={"lengths": [1025, 4097, 16385, 65537], "u": 1.0, "r": 0.2, "draws": 4000, "constant": 2.0},
     full={"draws": 40_000},
     seconds=0.2,

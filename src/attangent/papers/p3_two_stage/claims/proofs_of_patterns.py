@@ -9,7 +9,7 @@ is the mean of y <w*, x> over a P token x with label y.
 
 from typing import Any
 
-from attangent.audit.proofs import Proof, Step
+from attangent.audit import Proof, Step
 
 
 def active_tokens() -> Proof:

@@ -9,7 +9,7 @@ Assumption 1 is taken at its order: tau_0 = lambda = 1/sqrt(log d), L = d^p.
 from itertools import product
 from typing import Any
 
-from attangent.audit.proofs import Proof, Step
+from attangent.audit import Proof, Step
 from attangent.papers.p3_two_stage.claims.proofs_of_patterns import half_slope
 
 

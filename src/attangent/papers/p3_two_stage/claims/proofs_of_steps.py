@@ -9,7 +9,7 @@ is the mean of y <w*, x> over a P token x with label y.
 
 from itertools import product
 
-from attangent.audit.proofs import Proof, Step
+from attangent.audit import Proof, Step
 
 
 def taylor() -> Proof:

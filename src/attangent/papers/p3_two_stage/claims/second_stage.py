@@ -4,9 +4,7 @@ import math
 from dataclasses import dataclass
 
 from attangent._core.random import generator
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims import proofs_of_stages
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, SMALL_RATIO, assumption_1
@@ -45,8 +43,8 @@ class _Trained:
 @claim(
     "P3/theorem-3",
     nature="main result",
-    plain="Printed: stage 2 learns the hard part. True: for balanced prompts every V has a loss of at "
-        "least log(2)/2; the theorem is false.",
+    plain="""Printed: stage 2 learns the hard part. True: for balanced prompts every V has a loss of at
+        least log(2)/2; the theorem is false.""",
     failure=Failure(
         cause="P3/definition-6",
         consequence="Theorem 3 falls",
@@ -195,9 +193,8 @@ _SETTING = {**ASSUMED, "u": 0.4, "r": 0.1, "N": 16, "runs": 1, "second_rate": 0.
 @claim(
     "P3/theorem-4",
     nature="main result",
-    plain="Printed: stage 2 leaves W where it was, up to eps^2. True: W moves by sqrt(log d)/d whatever"
-    " L, which is more than the bound for L of order d^2 and above; for L = d^1.5 the bound is "
-    "kept.",
+    plain="""Printed: stage 2 leaves W where it was, up to eps^2. True: W moves by sqrt(log d)/d whatever
+        L, which is more than the bound for L of order d^2 and above; for L = d^1.5 the bound is kept.""",
     failure=Failure(
         cause="P3/theorem-2",
         consequence="(d.1) of Theorem 4 falls for L of order d^2 and above; (d.2) was not contradicted",

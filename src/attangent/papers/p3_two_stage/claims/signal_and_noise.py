@@ -2,9 +2,7 @@
 
 import math
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Finding, Hypothesis
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, claim
 from attangent.papers.p3_two_stage.claims import proofs_of_patterns, proofs_of_stages
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED
 from attangent.papers.p3_two_stage.claims.two_stage_setting import (
@@ -19,8 +17,8 @@ from attangent.papers.p3_two_stage.theory.training import NoisySGD, train
 @claim(
     "P3/noise-variance",
     nature="misprint",
-    plain="The variance of the noise of stage 2 is a geometric sum that is added up wrongly; the bound on it "
-    "is right.",
+    plain="""The variance of the noise of stage 2 is a geometric sum that is added up wrongly; the bound
+        on it is right.""",
     failure=Failure(
         cause="P3/noise-variance",
         consequence="used nowhere: the bound that follows is right",
@@ -31,8 +29,8 @@ from attangent.papers.p3_two_stage.theory.training import NoisySGD, train
     erratum=WITHDRAWN,
     place="Appendix E, proof of Lemma 7, the variance of Xi",
     title="The noise that stage 2 adds",
-    quote="sigma^2 = sum_j eta_2^2 (1 - eta_2 lambda)^(2(t_2 - t')) tau_zeta^2 = eta_2^2 tau_zeta^2 (1 - (1 "
-    "- eta_2 lambda)^(2 t_2 - 1)) / (eta_2 lambda)",
+    quote="""sigma^2 = sum_j eta_2^2 (1 - eta_2 lambda)^(2(t_2 - t')) tau_zeta^2 = eta_2^2 tau_zeta^2 (1 -
+        (1 - eta_2 lambda)^(2 t_2 - 1)) / (eta_2 lambda)""",
     quick={"steps": 50, "decay": 0.1},
     seeds=1,
     seconds=0.01,
@@ -53,9 +51,9 @@ def noise_variance(settings: Settings, seed: int) -> Finding:
 @claim(
     "P3/signal-dominates-noise",
     nature="remark",
-    plain="Printed: a small tau_xi lets the signal dominate. True for tau_0 -> 0; with tau_0 at the "
-    "largest order that Assumption 1 allows, the start alone exceeds the signal by a factor of order "
-    "d^2/log d.",
+    plain="""Printed: a small tau_xi lets the signal dominate. True for tau_0 -> 0; with tau_0 at the
+        largest order that Assumption 1 allows, the start alone exceeds the signal by a factor of order
+        d^2/log d.""",
     failure=Failure(
         cause="P3/signal-dominates-noise",
         consequence="the identification of |W| with its signal in Appendix H falls for tau_0 of order "
@@ -68,8 +66,8 @@ def noise_variance(settings: Settings, seed: int) -> Finding:
     erratum=WITHDRAWN,
     place="Section 3.3, Signal-noise decomposition; used for ||W|| ~ ||W signal|| in Appendix H",
     title="The signal dominates the noise",
-    quote="By setting a relatively small variance tau_xi^2, the signal component always dominates the noise "
-    "component",
+    quote="""By setting a relatively small variance tau_xi^2, the signal component always dominates the
+        noise component""",
     quick={**ASSUMED, "dimensions": [8, 16, 32, 64], "power": 1.0, "N": 32, "runs": 2, "easy_constant": 1.0},
     full={"dimensions": [8, 16, 32, 64, 128], "runs": 10},
     seconds=0.3,

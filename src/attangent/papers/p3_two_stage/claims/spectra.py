@@ -13,10 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attangent.audit import Conclusion, Figure, Finding, Series, Settings, claim
 from attangent.audit.checks import needs_adapters
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.registry import claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims.language import (
     COUNTERFACT,
@@ -172,12 +170,12 @@ def _open(run: LanguageRun, source: str) -> Finding:
 @claim(
     "P3/figure-6",
     nature="experiment",
-    plain="In a small GPT-2 on made-up facts (quick profile) the largest singular values hold syntax and "
-    "semantics alike.",
+    plain="""In a small GPT-2 on made-up facts (quick profile) the largest singular values hold syntax and
+        semantics alike.""",
     erratum=WITHDRAWN,
     place="Section 5, Figure 6",
-    quote="relatively small eigenvalues of attention weights store syntax information and large ones store "
-    "semantics",
+    quote="""relatively small eigenvalues of attention weights store syntax information and large ones
+        store semantics""",
     rests_on=("P3/corollary-1",),
     title="Content of large and small singular values (CounterFact)",
     statement=STATEMENT,
@@ -195,8 +193,8 @@ def counterfact_spectra(settings: Settings, seed: int) -> Finding:
     plain="In a small GPT-2 on two-hop facts the largest singular values hold syntax and semantics alike.",
     erratum=WITHDRAWN,
     place="Appendix C.2, Figure 8",
-    quote="relatively small eigenvalues of attention weights store syntax information and large ones store "
-    "semantics",
+    quote="""relatively small eigenvalues of attention weights store syntax information and large ones
+        store semantics""",
     rests_on=("P3/corollary-1",),
     title="Content of large and small singular values (HotpotQA)",
     statement=STATEMENT,
@@ -249,8 +247,8 @@ def answers(model: FactModel, examples: FactBatch, keep: Keep, rhos: Sequence[fl
 @claim(
     "P3/figure-1",
     nature="experiment",
-    plain="In a small model on made-up facts (quick profile) the smallest values bring back some right types "
-    "before most right answers, and the largest none. Answers turn as in the figure's example.",
+    plain="""In a small model on made-up facts (quick profile) the smallest values bring back some right
+        types before most right answers, and the largest none. Answers turn as in the figure's example.""",
     erratum=WITHDRAWN,
     place="Section 1, Figure 1 (one example)",
     quote="setting different rank preservation over attention weights",

@@ -7,10 +7,8 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Failure, Settings
+from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.audit.evidence import Threshold
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN, signal_norm
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention
@@ -64,8 +62,8 @@ COUNTED = {**STAGES, "required_share": 0.8, "learned": 0.35, "unlearned": 0.62}
 @claim(
     "P3/two-stages",
     nature="remark",
-    plain="Easy first, hard second is seen in a variant with an output bias and weak decay. It is not tested "
-    "under the paper's lambda and r << u, nor without the bias.",
+    plain="""Easy first, hard second is seen in a variant with an output bias and weak decay. It is not
+        tested under the paper's lambda and r << u, nor without the bias.""",
     erratum=WITHDRAWN,
     place="Section 4, Figure 4: the summary of Theorems 1 to 4",
     title="The two stages in a setting that shows them",

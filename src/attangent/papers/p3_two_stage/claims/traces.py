@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Finding, Hypothesis
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, claim
 from attangent.papers.p3_two_stage.claims import proofs_of_stages
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
 from attangent.papers.p3_two_stage.claims.kept_signs import rate_ratio
@@ -23,8 +21,8 @@ SETTING = {**ASSUMED, "u": 0.4, "r": 0.004, "power": 1.5, "d": 16, "N": 32, "run
 @claim(
     "P3/corollary-1",
     nature="main result",
-    plain="Printed: the traces of W and V grow and then change order. True: both decay by (1 - eta "
-    "lambda)^(2t), twice the printed decay, and the start decides which is larger.",
+    plain="""Printed: the traces of W and V grow and then change order. True: both decay by (1 - eta
+        lambda)^(2t), twice the printed decay, and the start decides which is larger.""",
     failure=Failure(
         cause="P3/corollary-1",
         consequence="Corollary 1 falls",

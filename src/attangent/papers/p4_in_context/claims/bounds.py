@@ -6,9 +6,7 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.icl import Dictionary, RidgeLimit
 from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.dictionary_setting import (
@@ -143,8 +141,8 @@ def _lemma_8_ratios(l: Reparametrised, Z: float, first: Point, second: Point) ->
 @claim(
     "P4/lemma-10",
     nature="lemma",
-    plain="(59) squares a brace but not its factor, so the constant of (61) is wrong and fails "
-    "for large gamma and alpha. At the gamma and alpha of Theorem 1 it was kept wherever we measured it.",
+    plain="""(59) squares a brace but not its factor, so the constant of (61) is wrong and fails for large
+        gamma and alpha. At the gamma and alpha of Theorem 1 it was kept wherever we measured it.""",
     failure=Failure(
         cause="P4/lemma-10",
         consequence="a constant changes, and with it L of (17) and the rate of Theorem 1; at Theorem 1's "
@@ -156,8 +154,8 @@ def _lemma_8_ratios(l: Reparametrised, Z: float, first: Point, second: Point) ->
     ours=("for every gamma and alpha",),
     place="Appendix B, Lemma 10, Equation (61)",
     title="Smoothness of the loss",
-    quote="For all transformer parameters xi, xi', if max{|alpha_{h,k}|, |alpha'_{h,k}|} <= alpha, then we "
-    "have",
+    quote="""For all transformer parameters xi, xi', if max{|alpha_{h,k}|, |alpha'_{h,k}|} <= alpha, then
+        we have""",
     rests_on=("P4/lemma-1", "P4/lemma-8"),
     statement="""If all |alpha_hk| <= alpha, the gradient of l in (Q, alpha) is Lipschitz with the
         constant L of Eq. (61), for every gamma and alpha, and for those of Theorem 1.""",

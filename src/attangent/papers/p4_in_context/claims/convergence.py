@@ -6,9 +6,7 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.icl import Dictionary
 from attangent.papers.p4_in_context.claims.dictionary_setting import draw, draw_dictionary, model, unit_tokens
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
@@ -113,8 +111,9 @@ def _least_distance(dictionary: Dictionary) -> float:
 @claim(
     "P4/theorem-1",
     nature="main result",
-    plain="The loss falls at the guaranteed linear rate in every run, as printed; no run contradicts a "
-    "theorem of P4. The proof of the rate loses a square in (59) and needs the repaired L for |Zbar| < 1.",
+    plain="""The loss falls at the guaranteed linear rate in every run, as printed; no run contradicts a
+        theorem of P4. The proof of the rate loses a square in (59) and needs the repaired L for |Zbar| <
+        1.""",
     place="Section 3.1, Theorem 1 (Appendix B)",
     title="Linear convergence at the guaranteed rate",
     quote="L(theta^(t)) - inf L <= (1 - eta_w zeta_0 / 2K)^t (L(theta^(0)) - inf L), for all t",
@@ -210,12 +209,12 @@ def _gap_figure(run: TrainingRun, contraction: float) -> Figure:
 @claim(
     "P4/theorem-2",
     nature="main result",
-    plain="After T steps the answers are those of ridge regression, as printed. For |Zbar| < 1 the proof of "
-    "Theorem 1, on which this rests, needs the repaired L.",
+    plain="""After T steps the answers are those of ridge regression, as printed. For |Zbar| < 1 the proof
+        of Theorem 1, on which this rests, needs the repaired L.""",
     place="Section 3.2, Theorem 2 (Appendix C)",
     title="After T steps the answers are those of ridge regression",
-    quote="with probability at least 1 - delta, the output of the transformer satisfies (1/2K)||y - y*||_2^2"
-    " <= eps",
+    quote="""with probability at least 1 - delta, the output of the transformer satisfies (1/2K)||y -
+        y*||_2^2 <= eps""",
     rests_on=("P4/theorem-1", "P4/equation-66"),
     statement="""After the T steps of Eq. (21) at Theorem 1's rates, (1/2K)|yhat - y*|^2 <= eps with
         probability 1 - delta, for the prompt of any task with |lambda| <= B, where y* shows the labels and

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from attangent.audit.finding import Conclusion, Figure, Series
+from attangent.audit import Conclusion, Figure, Series
 
 
 def fall(losses: Tensor) -> float:

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Hypothesis
+from attangent.audit import Hypothesis, Settings
 from attangent.icl import Dictionary
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
 from attangent.papers.p4_in_context.one_layer.certificate import InitialisationWarning

@@ -4,9 +4,7 @@ import math
 
 import torch
 
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Finding
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Finding, Settings, claim
 from attangent.icl import OUT_OF_DOMAIN, Dictionary, RidgeLimit
 from attangent.papers.p4_in_context.claims.curves import alike_lines, curves_figure, fall_lines
 from attangent.papers.p4_in_context.claims.dictionary_setting import draw_dictionary
@@ -103,12 +101,12 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
 @claim(
     "P4/figure-5",
     nature="experiment",
-    plain="With the same work, 4 heads end at a lower loss than 32 in a much smaller "
-    "transformer after few steps. The paper's size was not run.",
+    plain="""With the same work, 4 heads end at a lower loss than 32 in a much smaller transformer after
+        few steps. The paper's size was not run.""",
     place="Section 4, Figure 5",
     title="The number of heads in four layers at a fixed amount of work",
-    quote="the losses converge faster with smaller H (here the final training loss is the smallest when H = "
-    "4)",
+    quote="""the losses converge faster with smaller H (here the final training loss is the smallest when
+        H = 4)""",
     statement="""Within the same time, a transformer of four layers with 4 heads reaches a lower loss than one
         with 32: more heads take fewer steps and descend more slowly, and H < N does not hinder
         convergence.""",

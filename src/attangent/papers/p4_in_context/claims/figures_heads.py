@@ -5,9 +5,7 @@ from itertools import pairwise
 
 import torch
 
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Figure, Finding, Series, Settings, claim
 from attangent.icl import Dictionary
 from attangent.papers.p4_in_context.claims.dictionary_setting import PAPER_SIZE, draw_dictionary, model
 from attangent.papers.p4_in_context.claims.figures_one_layer import setting_of_section_4
@@ -18,13 +16,13 @@ from attangent.papers.p4_in_context.one_layer.training import TrainingRun
 @claim(
     "P4/figure-4",
     nature="experiment",
-    plain="Few heads descend more slowly but do not stop; divergence with far too many heads does not show "
-    "within 100 steps.",
+    plain="""Few heads descend more slowly but do not stop; divergence with far too many heads does not
+        show within 100 steps.""",
     place="Section 4, Figure 4",
     title="The number of heads in one layer",
-    quote="setting H too large (H = 400) leads to instability and divergence of the loss. ... when H < N = "
-    "30, the loss stopped descending even when it is far from the minimal value. ... the loss keeps "
-    "descending when H = 30",
+    quote="""setting H too large (H = 400) leads to instability and divergence of the loss. ... when H < N
+        = 30, the loss stopped descending even when it is far from the minimal value. ... the loss keeps
+        descending when H = 30""",
     statement="""Trained by Adam on the population loss with Gaussian tokens and Q, one layer with H < N heads
         ends farther from the least loss than one with H >= N, and descends less at the end; with far too many
         heads (400 for N = 30) the loss diverges.""",

@@ -5,9 +5,7 @@ from typing import Any
 
 import torch
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.icl import IN_DOMAIN, OUT_OF_DOMAIN, Dictionary, RidgeLimit, Tasks, expected_distance
 from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.curves import alike_lines, curves_figure, fall, fall_lines
@@ -25,8 +23,8 @@ _SMALL = {"K": 24, "d": 12, "m": 5, "N": 8, "tau": 0.01}
     plain="Three losses fall together in a smaller setting.",
     place="Section 4, Figure 2a",
     title="One layer: training and inference losses fall together",
-    quote="the three curves have the same descending trend, despite the inference loss on the ood dataset is"
-    " higher",
+    quote="""the three curves have the same descending trend, despite the inference loss on the ood
+        dataset is higher""",
     statement="""Trained by Adam on sampled prompts, one layer of attention brings the training loss and the
         distances (1/K)|yhat - y*|^2 in-domain and out-of-domain down together, the last staying above the
         second.""",
@@ -128,8 +126,8 @@ LENGTHS = {"K": 200, "d": 4, "m": 100, "tau": 0.01, "N": 50, "lengths": list(ran
 @claim(
     "P4/figure-3",
     nature="remark",
-    plain="Printed: predictions are the better the closer N is to m. True: y* is the best linear "
-    "predictor at every N, and its risk falls with N; y_best is worse by .01 to 1.2 %.",
+    plain="""Printed: predictions are the better the closer N is to m. True: y* is the best linear
+        predictor at every N, and its risk falls with N; y_best is worse by .01 to 1.2 %.""",
     failure=Failure(
         cause="P4/figure-3",
         consequence="an interpretation falls; no theorem uses it",
@@ -139,8 +137,8 @@ LENGTHS = {"K": 200, "d": 4, "m": 100, "tau": 0.01, "N": 50, "lengths": list(ran
     proof=proofs.nearness,
     place="Section 3.2, end, and Section 4, Figure 3",
     title="The closer N is to m, the better",
-    quote="The closer m is to N, the closer the transformer's choice of templates is to the best possible "
-    "choice, and the better the transformer's prediction will be",
+    quote="""The closer m is to N, the closer the transformer's choice of templates is to the best
+        possible choice, and the better the transformer's prediction will be""",
     statement="""y_best, ridge regression with N tau, is the best that can be hoped for; the answers of the
         trained transformer are the better the closer N is to m, and best at N = m; the gap (1/K)|y* -
         y_best|^2 shrinks as N nears m.""",
@@ -246,8 +244,8 @@ def best_linear_predictor(settings: Settings, seed: int) -> Finding:
 @claim(
     "P4/fitting",
     nature="remark",
-    plain="For N < m the template is small, as printed. That the transformer overfits for N > m is "
-    "false: its ridge m tau is the right one at every N.",
+    plain="""For N < m the template is small, as printed. That the transformer overfits for N > m is
+        false: its ridge m tau is the right one at every N.""",
     failure=Failure(
         cause="P4/figure-3",
         consequence="an interpretation falls; no theorem uses it",
@@ -256,9 +254,8 @@ def best_linear_predictor(settings: Settings, seed: int) -> Finding:
     proof=proofs.fitting,
     place="Section 3.2, the last two bullets",
     title="Underfitting for N < m, overfitting for N > m",
-    quote="When N > m, the transformer tends to overfit since it underestimates the noise level and in turn "
-    "captures "
-    "noise",
+    quote="""When N > m, the transformer tends to overfit since it underestimates the noise level and in
+        turn captures noise""",
     statement="""For N < m the transformer's template has a smaller norm than that of y_best; for N > m the
         transformer overfits, so that its risk exceeds that of y_best.""",
     quick={**LENGTHS, "K": 120, "m": 40, "lengths": [20, 30, 60, 80], "prompts": 50, "noise_factor": 1.0},

@@ -6,9 +6,7 @@ from itertools import pairwise
 
 import torch
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.icl import Dictionary
 from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.convergence import PROVABLE, theorem_1_hypotheses
@@ -83,9 +81,9 @@ def guarantee_of(settings: Settings, seed: int, dictionary: Dictionary | None = 
 @claim(
     "P4/heads-and-speed",
     nature="remark",
-    plain="Printed: more heads slow the guarantee down. True: for large gamma it is a multiple of zeta_0/H, "
-    "which on average does not fall when a head is added. That a larger dictionary slows it down is not "
-    "contradicted.",
+    plain="""Printed: more heads slow the guarantee down. True: for large gamma it is a multiple of
+        zeta_0/H, which on average does not fall when a head is added. That a larger dictionary slows it
+        down is not contradicted.""",
     failure=Failure(
         cause="P4/heads-and-speed",
         consequence="two sentences fall; no theorem uses them",
@@ -95,8 +93,8 @@ def guarantee_of(settings: Settings, seed: int, dictionary: Dictionary | None = 
     proof=proofs.heads,
     place="Section 3.1 after Theorem 1, and Section 3.3",
     title="Larger H yields slower convergence",
-    quote="(18) implies that we should not set H to be too large, since larger H yields slower convergence "
-    "rate",
+    quote="""(18) implies that we should not set H to be too large, since larger H yields slower
+        convergence rate""",
     statement="""The fall per step that Theorem 1 guarantees, eta_w zeta_0 / 2K at the rates of (15) to
         (17), gets smaller as the number H of heads grows, and as the size K of the dictionary grows.""",
     quick={**PROVABLE, "head_counts": HEADS, "dictionary_sizes": [6, 12, 24, 48]},
@@ -203,9 +201,9 @@ def _left_out(settings: Settings, seed: int) -> float:
 @claim(
     "P4/footnote-1",
     nature="remark",
-    plain="Printed: (61) is tighter than (17). True: (17) has |Zbar|^2 where (61) gives |Zbar|. For |Zbar| < "
-    "1 (61) can be the larger one, and Lemma 10 then does not cover the rate 1/L of (17). Theorem 1 kept its "
-    "bound in every run.",
+    plain="""Printed: (61) is tighter than (17). True: (17) has |Zbar|^2 where (61) gives |Zbar|. For
+        |Zbar| < 1 (61) can be the larger one, and Lemma 10 then does not cover the rate 1/L of (17).
+        Theorem 1 kept its bound in every run.""",
     failure=Failure(
         cause="P4/footnote-1",
         consequence="a constant changes: for |Zbar| < 1 Theorem 1 needs the repaired L",

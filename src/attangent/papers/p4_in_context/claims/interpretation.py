@@ -1,8 +1,6 @@
 """Sections 3.2 and 3.3: generalisation to unseen examples and tasks, and why one head cannot."""
 
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.icl import IN_DOMAIN, OUT_OF_DOMAIN, Dictionary, RidgeLimit, compare_to_ridge, predictor_of
 from attangent.icl.compare import Comparison
 from attangent.papers.p4_in_context.claims.dictionary_setting import draw_dictionary, model
@@ -90,8 +88,8 @@ def least_gap_of_one_head(dictionary: Dictionary) -> float:
 @claim(
     "P4/generalization",
     nature="remark",
-    plain="Trained attention answers unseen tokens and unseen tasks like ridge regression; shown with "
-    "another optimiser than gradient descent.",
+    plain="""Trained attention answers unseen tokens and unseen tasks like ridge regression; shown with
+        another optimiser than gradient descent.""",
     ours=("trained by variable projection",),
     place="Section 3.2",
     title="Generalisation to unseen examples and to unseen tasks",

@@ -3,9 +3,7 @@
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.icl import Dictionary, RidgeLimit, Tasks
 from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.dictionary_setting import (
@@ -22,8 +20,8 @@ from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
 @claim(
     "P4/lemma-5",
     nature="misprint",
-    plain="The printed infimum L* lacks the noise m tau of the labels that are not shown. The gap to "
-    "it, and with it every theorem, is not affected.",
+    plain="""The printed infimum L* lacks the noise m tau of the labels that are not shown. The gap to it,
+        and with it every theorem, is not affected.""",
     failure=Failure(
         cause="P4/lemma-5",
         consequence="an additive constant changes; no theorem is affected",
@@ -172,8 +170,8 @@ def reparametrisation(settings: Settings, seed: int) -> Finding:
 @claim(
     "P4/equation-26",
     nature="remark",
-    plain="(26) gives every label, as printed; that A becomes Z^+ Zhat is false for N > m on the prompt's "
-    "own tokens, where A tends to the identity.",
+    plain="""(26) gives every label, as printed; that A becomes Z^+ Zhat is false for N > m on the
+        prompt's own tokens, where A tends to the identity.""",
     failure=Failure(
         cause="P4/equation-26",
         consequence="an interpretation changes; nothing uses it",
@@ -183,8 +181,8 @@ def reparametrisation(settings: Settings, seed: int) -> Finding:
     proof=proofs.equation_26,
     place="Section 3.3, Equation (26)",
     title="Without noise the pseudo-inverse gives every label",
-    quote="In this case, A becomes Z^+ Zhat, ... the label of each token v_k could be represented by the "
-    "inner product",
+    quote="""In this case, A becomes Z^+ Zhat, ... the label of each token v_k could be represented by the
+        inner product""",
     statement="""With tau = 0 and N >= m the matrix A becomes Z^+ Zhat, and y_k = <y, Z^+ Zhat_k> for every
         token.""",
     quick={"K": 20, "d": 6, "m": 5, "N": 8, "tau": 0.0, "prompts": 100},
@@ -330,8 +328,8 @@ def _ridge_by_scikit_learn(dictionary: Dictionary, y: Tensor, alpha: float) -> T
 @claim(
     "P4/equation-33",
     nature="misprint",
-    plain="(33) prints z_k for Z'z_k; (34) and (66) have it right, and nothing uses (33) as printed. "
-    "(56) and D.3 have slips of the same kind.",
+    plain="""(33) prints z_k for Z'z_k; (34) and (66) have it right, and nothing uses (33) as printed.
+        (56) and D.3 have slips of the same kind.""",
     failure=Failure(
         cause="P4/equation-33",
         consequence="a misprint in a definition; nothing uses it as printed",

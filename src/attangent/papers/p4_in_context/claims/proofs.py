@@ -3,7 +3,7 @@
 # sympy's functions declare wider types than they return
 # pyright: reportArgumentType=false
 
-from attangent.audit.proofs import Proof, Step
+from attangent.audit import Proof, Step
 
 
 def footnote_1() -> Proof:

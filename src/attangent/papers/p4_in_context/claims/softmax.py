@@ -5,9 +5,7 @@ from torch import Tensor
 from torch.func import jacrev
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.dictionary_setting import (
     EXACT,

@@ -11,7 +11,7 @@ from attangent._core.checks import check_memory, check_positive, check_size
 from attangent._core.errors import AttangentError
 from attangent._core.random import generator
 from attangent.icl.dictionary import IN_DOMAIN, Dictionary, Tasks, as_labels
-from attangent.icl.ridge import RidgeLimit, expected_distance
+from attangent.icl.rules import RidgeLimit, expected_distance
 from attangent.papers.p4_in_context.one_layer.certificate import (
     Certificate,
     Health,

@@ -9,7 +9,7 @@ from torch import Tensor
 from attangent._core.checks import check_positive
 from attangent._core.errors import AttangentError
 from attangent.icl.dictionary import Dictionary
-from attangent.icl.ridge import RidgeLimit
+from attangent.icl.rules import RidgeLimit
 
 SATURATED = 0.9
 DEPENDENT = 1e-12

@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.p5_forecasting.claims import proofs
 from attangent.papers.p5_forecasting.theory.attention_model import (
     AttentionModel,
@@ -24,8 +22,8 @@ from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM, fit_residual
 @claim(
     "P5/section-7.1",
     nature="remark",
-    plain="The gradient is right. The two cases are not: attention on a position depends on the inner "
-    "products of the other positions as well.",
+    plain="""The gradient is right. The two cases are not: attention on a position depends on the inner
+        products of the other positions as well.""",
     failure=Failure(
         cause="P5/section-7.1",
         consequence="the discussion of the multi-dimensional case falls; no theorem uses it",
@@ -36,8 +34,8 @@ from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM, fit_residual
     ours=("the cases read as stated for every position",),
     place="Section 7.1",
     title="Gradient in many dimensions, and the two cases",
-    quote="Since XX^T is a positive definite matrix ... we suggest the updated attention matrix will greatly"
-    " depend on the term G W_V^T X^T",
+    quote="""Since XX^T is a positive definite matrix ... we suggest the updated attention matrix will
+        greatly depend on the term G W_V^T X^T""",
     statement="""With X X' positive definite, dL/dW = X'(S * (G V'X' - (Attn * G) 1)) X for attention S X V
         with S = softmax(X W X'), every column of (Attn * G) 1 is the same, and one step of descent takes
         attention off position i if <G_i, V'X_i> > 0 (Case 1) and puts it there if it is negative (Case
@@ -134,8 +132,8 @@ _RATE = 0.05
 @claim(
     "P5/section-7.2",
     nature="experiment",
-    plain="Ours: none of the proposed remedies halves the risk by itself; position-dependent scores "
-    "with trained values do.",
+    plain="""Ours: none of the proposed remedies halves the risk by itself; position-dependent scores with
+        trained values do.""",
     kind="ours",
     place="ours, on the potential solutions of Section 7.2",
     title="Which remedies halve the risk on the sign-inconsistent task",

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Finding, Hypothesis
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, claim
 from attangent.papers.p5_forecasting.claims import proofs
 from attangent.papers.p5_forecasting.claims.model import LAZY
 from attangent.papers.p5_forecasting.claims.scalar_regression import (
@@ -21,8 +19,8 @@ from attangent.papers.p5_forecasting.claims.scalar_regression import (
 @claim(
     "P5/lemma-i.5",
     nature="lemma",
-    plain="Printed: outputs stay near their start. True: they move by order sqrt(m) R, because "
-    "signs and moves depend on each other. With the R of Lemma H.4 the bound would forbid convergence.",
+    plain="""Printed: outputs stay near their start. True: they move by order sqrt(m) R, because signs and
+        moves depend on each other. With the R of Lemma H.4 the bound would forbid convergence.""",
     failure=Failure(
         cause="P5/lemma-i.5",
         consequence="Lemma I.3 falls, and with it Theorem 5.2, Parts 1 and 2, Theorem 5.3 and the proof of "

@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.papers.p5_forecasting.claims import proofs_of_slips
 from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
 
@@ -16,8 +14,8 @@ from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
 @claim(
     "P5/claim-c.2",
     nature="lemma",
-    plain="Printed: unit features with four properties. True: Property 3 makes P_(d+1) shorter than 1; "
-    "the others can be had together.",
+    plain="""Printed: unit features with four properties. True: Property 3 makes P_(d+1) shorter than 1;
+        the others can be had together.""",
     failure=Failure(
         cause="P5/claim-c.2",
         consequence="Property 1 holds for k <= d only; constants change",
@@ -27,8 +25,8 @@ from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
     proof=proofs_of_slips.claim_c_2,
     place="Section 4.1 and Appendix C, Claims 4.2 and C.2",
     title="Residual SSM features with four properties",
-    quote="by choosing some appropriate value for A, B and C, we can show that for a certain gamma < 1, we "
-    "have",
+    quote="""by choosing some appropriate value for A, B and C, we can show that for a certain gamma < 1,
+        we have""",
     statement="""For suitable (A, B, C) the values are u_k = <P_k, h_1>, with |P_k| = 1 for all k <= d + 1,
         one core feature P_d orthogonal to the others with <P_d, P_(d+1)> = gamma < 1, and
         P_(d+1) = (d-1)/d P_d + 1/d times the mean of the others.""",

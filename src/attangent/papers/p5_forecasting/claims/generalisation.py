@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Finding
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Finding, Settings, claim
 from attangent.papers.p5_forecasting.claims import proofs, proofs_of_slips
 from attangent.papers.p5_forecasting.claims.scalar_regression import asked, scalar_regression
 from attangent.papers.p5_forecasting.theory.attention_model import AttentionModel, train_attention
@@ -30,12 +28,12 @@ def _risk(answer: Tensor, y: Tensor) -> float:
 @claim(
     "P5/proposition-6.3-attention",
     nature="main result",
-    plain="The risk of trained attention on the sign-inconsistent task does not fall with the noise, as"
-    " stated; measured outside the theorem's hypotheses.",
+    plain="""The risk of trained attention on the sign-inconsistent task does not fall with the noise, as
+        stated; measured outside the theorem's hypotheses.""",
     place="Section 6.3, Proposition 6.3, Part 1 (Proposition J.1)",
     title="Attention cannot reach the noise level out of distribution",
-    quote="Let all pre-conditions in Theorem 5.2 hold, there is no w(t) in R^m that satisfies R(f) <= "
-    "O(sigma^2).",
+    quote="""Let all pre-conditions in Theorem 5.2 hold, there is no w(t) in R^m that satisfies R(f) <=
+        O(sigma^2).""",
     statement="""No hidden weights that training reaches give the attention model a risk of order sigma^2 on
         the sign-inconsistent task; P_1..P_(d-1) alone do not span P_(d+1).""",
     quick={
@@ -95,8 +93,8 @@ def attention_fails(settings: Settings, seed: int) -> Finding:
 @claim(
     "P5/proposition-j.1-step",
     nature="proof step",
-    plain="The proof says that a sum of negative terms is positive, and concludes from a linear span about a "
-    "softmax. The proposition itself is measured to hold.",
+    plain="""The proof says that a sum of negative terms is positive, and concludes from a linear span
+        about a softmax. The proposition itself is measured to hold.""",
     failure=Failure(
         cause="P5/proposition-j.1-step",
         consequence="Part 1 of Proposition 6.3 is not proved",
@@ -107,8 +105,8 @@ def attention_fails(settings: Settings, seed: int) -> Finding:
     ours=("for every neuron r, as printed",),
     place="Appendix J.1, proof of Proposition J.1, first display",
     title="The sum of signed attention weights is positive",
-    quote="sum_i a_r softmax_d(x_test,i,d w_r(t) x_test,i) > 0 where this step follows from w_r(t) < 0 when "
-    "a_r = -1",
+    quote="""sum_i a_r softmax_d(x_test,i,d w_r(t) x_test,i) > 0 where this step follows from w_r(t) < 0
+        when a_r = -1""",
     statement="""For every neuron r, the sum over test windows of a_r softmax_d(x_d w_r x) is positive if
         w_r < 0 for a_r = -1.""",
     quick={"d": 8, "test": 100, "sigma": 0.01, "weight": -0.5, "sign": -1.0},
@@ -148,8 +146,8 @@ def _linear_risk(
 @claim(
     "P5/proposition-6.3-linear",
     nature="misprint",
-    plain="The equation lacks -P_d in its sum, and w_d is not unique; the risk, which is the content, "
-    "is as stated.",
+    plain="""The equation lacks -P_d in its sum, and w_d is not unique; the risk, which is the content, is
+        as stated.""",
     failure=Failure(
         cause="P5/proposition-6.3-linear",
         consequence="P_k - P_d for P_k, as in the proof; the risk stands",
@@ -159,8 +157,8 @@ def _linear_risk(
     proof=proofs_of_slips.proposition_6_3,
     place="Section 6.3, Proposition 6.3, Part 2 (Proposition J.3)",
     title="The residual linear network reaches the noise level",
-    quote="There exists and exists only one w*_lin that satisfies sum_{k=1}^{d-1} w*_lin,k P_k = P_{d+1} - "
-    "P_d.",
+    quote="""There exists and exists only one w*_lin that satisfies sum_{k=1}^{d-1} w*_lin,k P_k = P_{d+1}
+        - P_d.""",
     statement="""Exactly one w solves sum_(k<d) w_k P_k = P_(d+1) - P_d, by inverting P_x'P_x in the proof,
         and with it the residual linear network has a risk of order sigma^2 on the sign-inconsistent task.""",
     quick={**_TASK, "within": 0.05},

@@ -8,9 +8,7 @@ from torch import Tensor
 from torch.func import jacrev
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels import Trajectory
 from attangent.papers.common.bounds import LOG10_E, bound_figure, falling, stays_below
 from attangent.papers.p5_forecasting.claims.scalar_regression import (
@@ -29,8 +27,8 @@ _LARGER = {"m": 2048, "steps": 400}
 @claim(
     "P5/definition-f.2",
     nature="definition",
-    plain="The kernel is the Gram matrix of the gradients. In double precision it is positive definite for a "
-    "handful of windows.",
+    plain="""The kernel is the Gram matrix of the gradients. In double precision it is positive definite
+        for a handful of windows.""",
     place="Section 5.1 and Appendix F, Definition F.2 and Assumption F.3",
     title="The kernel of the attention model, and when it is positive definite",
     quote="H* := H(0) is a positive definite (PD) matrix, i.e., its minimum eigenvalue lambda > 0",
@@ -156,8 +154,8 @@ def kernel_convergence(settings: Settings, seed: int) -> Finding:
 @claim(
     "P5/lemma-h.1",
     nature="lemma",
-    plain="Loss and gradient behave as stated in the runs. The largest move falls with the width about as "
-    "the bound does, but is far above the stated R; the stated width is out of reach.",
+    plain="""Loss and gradient behave as stated in the runs. The largest move falls with the width about
+        as the bound does, but is far above the stated R; the stated width is out of reach.""",
     place="Appendix H, Lemmas H.1-H.4",
     title="Inductions for loss, gradient and weights",
     quote="R := max_t max_r |w_r(t) - w_r(0)| <= lambda / (n poly(exp(B^2), exp(D)))",

@@ -5,9 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Finding, Hypothesis
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, claim
 from attangent.papers.p5_forecasting.claims import proofs
 from attangent.papers.p5_forecasting.claims.scalar_regression import (
     ScalarRegression,
@@ -93,8 +91,8 @@ def _autograd_parts(p: ScalarRegression) -> dict[str, Tensor]:
 @claim(
     "P5/zero-initialisation",
     nature="definition",
-    plain="Independent random weights do not give outputs 0 at the start, which another assumption "
-    "demands; pairs of neurons do.",
+    plain="""Independent random weights do not give outputs 0 at the start, which another assumption
+        demands; pairs of neurons do.""",
     failure=Failure(
         cause="P5/zero-initialisation",
         consequence="the start has to be changed to pairs of neurons; else only constants in the Hoeffding "
@@ -105,8 +103,8 @@ def _autograd_parts(p: ScalarRegression) -> dict[str, Tensor]:
     proof=proofs.zero_start,
     place="Section 4.2, Definition D.2 and Assumption D.7",
     title="Outputs are zero at the start",
-    quote="w_r(0) ~ N(0, 1) ... a_r ~ Uniform{-1, +1} ... Then we assume that f(x_i, w(0), a) = 0, for all "
-    "i, in our setting.",
+    quote="""w_r(0) ~ N(0, 1) ... a_r ~ Uniform{-1, +1} ... Then we assume that f(x_i, w(0), a) = 0, for
+        all i, in our setting.""",
     statement="""f(x_i, w(0), a) = 0 at every training point (D.7), with every w_r(0) normal and every a_r a
         random sign, all drawn independently (D.2).""",
     quick={"n": 64, "d": 8, "m": 64, "noise": 0.01, "init": "independent"},
@@ -156,8 +154,8 @@ def zero_start_in_pairs(settings: Settings, seed: int) -> Finding:
 @claim(
     "P5/lemma-i.3",
     nature="lemma",
-    plain="Printed: at every step each neuron moves towards the sign of its output weight. True at the "
-    "start; for all t it contradicts convergence.",
+    plain="""Printed: at every step each neuron moves towards the sign of its output weight. True at the
+        start; for all t it contradicts convergence.""",
     failure=Failure(
         cause="P5/lemma-i.5",
         consequence="Theorem 5.2, Parts 1 and 2, and Theorem 5.3 fall; Proposition 6.3, Part 1, is not "

@@ -4,7 +4,7 @@ lemmas.
 
 from fractions import Fraction
 
-from attangent.audit.proofs import Proof, Step
+from attangent.audit import Proof, Step
 from attangent.papers.common.exact import is_zero
 
 

@@ -11,10 +11,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.audit.checks import needs_adapters
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
 from attangent.data.catalogue import sample
 from attangent.data.places import data_file
 from attangent.papers.p5_forecasting.deep.attention_forecasters import (
@@ -95,13 +93,13 @@ _LARGER = {"lookback": 96, "width": 32, "heads": 4, "layers": 2, "rate": 1e-3}
 @claim(
     "P5/figure-1a",
     nature="experiment",
-    plain="On ETTh1 and ETTh2 a small Autoformer loses to a linear model at horizon 12 (quick profile), on "
-    "ETTh2 with its training cut off while it still improved. The factor of 1000 in parameters holds at "
-    "horizon 96.",
+    plain="""On ETTh1 and ETTh2 a small Autoformer loses to a linear model at horizon 12 (quick profile),
+        on ETTh2 with its training cut off while it still improved. The factor of 1000 in parameters holds
+        at horizon 96.""",
     ours=("of the figure's transformers, Autoformer only",),
     place="Section 3, Figure 1 (a)",
-    quote="despite Transformer-based methods having model parameters 1000 times larger ..., their prediction"
-    " performance ... remains significantly inferior",
+    quote="""despite Transformer-based methods having model parameters 1000 times larger ..., their
+        prediction performance ... remains significantly inferior""",
     title="Linear models compared with transformers on ETTh1 and ETTh2",
     statement="""On ETTh1 and ETTh2 linear models have a lower test error than the transformers of the
         figure, which have 1000 times as many parameters, all with the same look-back and on every test
@@ -273,8 +271,8 @@ def _has_stopped(name: str, model: Forecaster) -> Hypothesis:
 @claim(
     "P5/sign-inconsistency-real",
     nature="experiment",
-    plain="Ours: whether attention loses more to a linear model where signs flip, relative to that "
-    "model's own error, is not settled on ETTh1.",
+    plain="""Ours: whether attention loses more to a linear model where signs flip, relative to that
+        model's own error, is not settled on ETTh1.""",
     kind="ours",
     place="ours, on Section 1",
     title="Excess error on sign-inconsistent windows of real data",

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Hypothesis
+from attangent.audit import Hypothesis, Settings
 from attangent.kernels import Trajectory
 from attangent.papers.common.bounds import LOG10_E
 from attangent.papers.p5_forecasting.theory.scalar_attention import ScalarAttention

@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.bounds import bound_figure, falling
 from attangent.papers.p5_forecasting.claims import proofs
 from attangent.papers.p5_forecasting.claims.scalar_regression import (
@@ -27,8 +25,8 @@ _LAZY = {"n": 2, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0}
 @claim(
     "P5/theorem-5.2-convergence",
     nature="main result",
-    plain="The loss converges at the stated rate where the kernel is well conditioned; the stated width"
-    " is out of reach.",
+    plain="""The loss converges at the stated rate where the kernel is well conditioned; the stated width
+        is out of reach.""",
     place="Section 5.2, Theorem 5.2 (Theorem I.1)",
     title="The loss converges",
     quote="Let T >= Omega(1/(eta lambda) log(nB^2/eps)), we have: L(T) <= eps.",
@@ -121,9 +119,9 @@ CONVERGED = {**PAIR, "d": 8, "noise": 0.01, "delta": 0.05, "rate": 1.0, "widths"
 @claim(
     "P5/theorem-5.2-asymmetry",
     nature="main result",
-    plain="Printed: after long training hidden weights have the signs of their output weights. True: "
-    "Lemma H.4 keeps weights near a start that is independent of them, so half do; Parts 1 and 2 "
-    "are false at every t.",
+    plain="""Printed: after long training hidden weights have the signs of their output weights. True:
+        Lemma H.4 keeps weights near a start that is independent of them, so half do; Parts 1 and 2 are
+        false at every t.""",
     failure=Failure(
         cause="P5/lemma-i.5",
         consequence="Theorem 5.2, Parts 1 and 2, and Theorem 5.3 fall; Proposition 6.3, Part 1, is not "
@@ -267,8 +265,8 @@ def signs_are_kept(settings: Settings, seed: int) -> Finding:
 @claim(
     "P5/theorem-5.3",
     nature="main result",
-    plain="For w < 0 the last value gets less attention, as printed. That training makes w < 0 for "
-    "every neuron with a_r = -1 is false.",
+    plain="""For w < 0 the last value gets less attention, as printed. That training makes w < 0 for every
+        neuron with a_r = -1 is false.""",
     failure=Failure(
         cause="P5/lemma-i.5",
         consequence="the theorem falls for trained weights, and Proposition 6.3, Part 1, is not proved; for "

@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit.claims import Failure, Settings
-from attangent.audit.finding import Conclusion, Finding, Hypothesis
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, claim
 from attangent.papers.p5_forecasting.claims import proofs, proofs_of_slips
 from attangent.papers.p5_forecasting.claims.scalar_regression import (
     CONSTANT,
@@ -70,8 +68,8 @@ class WeightStep:
 @claim(
     "P5/equation-17",
     nature="proof step",
-    plain="A sign is lost in the change of attention over a step. Lemmas G.1 and G.2 inherit it; Lemma H.1 "
-    "holds once it is corrected.",
+    plain="""A sign is lost in the change of attention over a step. Lemmas G.1 and G.2 inherit it; Lemma
+        H.1 holds once it is corrected.""",
     failure=Failure(
         cause="P5/equation-17",
         consequence="Lemmas G.1 and G.2 inherit the sign; Lemma H.1 holds once it is corrected",
@@ -129,8 +127,8 @@ def attention_changes_with_the_minus(settings: Settings, seed: int) -> Finding:
 @claim(
     "P5/lemma-g.1",
     nature="lemma",
-    plain="The leading term of a step inherits the sign of Equation (17), and with it Lemma G.2 falls as "
-    "printed: the term can be positive. With the minus both are right.",
+    plain="""The leading term of a step inherits the sign of Equation (17), and with it Lemma G.2 falls as
+        printed: the term can be positive. With the minus both are right.""",
     failure=Failure(
         cause="P5/equation-17",
         consequence="Lemma G.2 falls as printed; with the variance in C_1 it holds, and Lemma H.1 stands",

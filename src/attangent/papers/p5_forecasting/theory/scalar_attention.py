@@ -104,7 +104,3 @@ class VarianceGate:
         """Compute S (n, block, d)."""
         logits = (self.X[:, -1:] * self.w[:, block])[:, :, None] * self.X[:, None, :]
         return torch.softmax(logits, dim=2)
-
-    def restricted(self, span: slice) -> "VarianceGate":
-        """Return the gate of the neurons in `span`."""
-        return VarianceGate(self.X, self.w[:, span].clone(), self.scale)

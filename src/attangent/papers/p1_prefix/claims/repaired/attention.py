@@ -7,9 +7,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from attangent.attention.features import Taylor, order_for
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Finding, Hypothesis
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Finding, Hypothesis, Settings, claim
 from attangent.papers.p1_prefix.claims.attention_fast import error, even_order, multiplications
 from attangent.papers.p1_prefix.claims.attention_setting import BoundedPrefix, algorithm_4, uniform
 from attangent.papers.p1_prefix.fast_attention import PolynomialAttention
@@ -78,10 +76,8 @@ def _multiplications(L: int, d: int, phi: Taylor) -> int:
         take 2 L r d multiplications and those over the queries as many. An even order keeps every mass
         positive.""",
     nature="main result",
-    plain=(
-        "The polynomial method for tokens and prefix is within 1/m of prefix attention, at a cost "
-        "linear in L and in r."
-    ),
+    plain="""The polynomial method for tokens and prefix is within 1/m of prefix attention, at a cost
+        linear in L and in r.""",
     sharp="not sharp: the measured error is far below 1/m",
     ours=("entries of tokens and prefix in [-B, B], values bounded as well",),
     quick={"d": 3, "bound": 1.0, "order": None},
@@ -115,10 +111,8 @@ def fast(settings: Settings, seed: int) -> Finding:
     title="A first-order map with d + 1 features",
     derivation="phi(q).phi(k) = 1 + s, and the bound is the remainder of the first-order expansion of e^s.",
     nature="remark",
-    plain=(
-        "A first-order map with d + 1 features approximates exp up to the second-order remainder; "
-        "unlike the printed map it can be negative."
-    ),
+    plain="""A first-order map with d + 1 features approximates exp up to the second-order remainder;
+        unlike the printed map it can be negative.""",
     sharp="sharp to second order: the error is s^2/2 + O(s^3)",
     ours=(
         "entries small enough that 1 + s stays positive; otherwise the denominator of Algorithm 2 can vanish",

@@ -7,9 +7,7 @@ from torch import Tensor
 from torch.func import jacrev
 
 from attangent._core.random import generator
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Finding, Hypothesis
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Finding, Hypothesis, Settings, claim
 from attangent.kernels import unit_data
 from attangent.kernels.data import Init
 from attangent.papers.p1_prefix.claims.prefix_regression import in_unit_ball, ordinary_regression
@@ -163,10 +161,8 @@ def _is_its_formula(what: str, measured: Tensor, stated: Tensor) -> Conclusion:
         of Claim F.12 is left. The second bound is Hoeffding's inequality for the signs given W, with a union
         bound over j.""",
     nature="lemma",
-    plain=(
-        "The sum of a step over the prefix is m sum_j <a, S_j> <R_j, x_i>, of order sqrt(nm) at "
-        "initialisation."
-    ),
+    plain="""The sum of a step over the prefix is m sum_j <a, S_j> <R_j, x_i>, of order sqrt(nm) at
+        initialisation.""",
     sharp="sharp in m: equality for one point; Hoeffding loses sqrt(log n)",
     ours=("the bound on <a, S_j> at initialisation, where the signs are independent of W",),
     quick={"n": 6, "d": 4, "sigma": 1.0, "init": "independent", "delta": 0.001},
@@ -259,10 +255,8 @@ def normaliser(settings: Settings, seed: int) -> Finding:
         over nm.""",
     nature="lemma",
     plain="With log m in B all products are bounded with high probability.",
-    sharp=(
-        "sharp up to a factor 1 + o(1): the largest of nm Gaussians is sqrt(2 log(nm)) if the points "
-        "are orthogonal"
-    ),
+    sharp="""sharp up to a factor 1 + o(1): the largest of nm Gaussians is sqrt(2 log(nm)) if the points
+        are orthogonal""",
     quick={"n": 16, "d": 4, "sigma": 1.0, "delta": 0.001},
     sizes=({"m": 256}, {"m": 65536}),
     seconds=0.2,

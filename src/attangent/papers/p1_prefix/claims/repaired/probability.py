@@ -2,9 +2,7 @@
 
 import math
 
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Finding
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Finding, Settings, claim
 from attangent.papers.p1_prefix.claims.tails import (
     Tail,
     binomial_tail,

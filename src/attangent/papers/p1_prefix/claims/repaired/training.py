@@ -6,9 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attangent.audit.claims import Settings
-from attangent.audit.finding import Conclusion, Finding, Hypothesis
-from attangent.audit.registry import claim
+from attangent.audit import Conclusion, Finding, Hypothesis, Settings, claim
 from attangent.kernels import vectorise
 from attangent.papers.common.bounds import bound_figure, worst_ratio
 from attangent.papers.p1_prefix.claims.kernel_decomposition import take_step
@@ -110,10 +108,8 @@ def sufficient(p: PrefixRegression, largest_radius: float = 0.1) -> Sufficient:
         moves by more than R = lambda_K/(4 n G G'), and the moves sum to at most 2 G sqrt(n) |r_0|/(m
         lambda_K).""",
     nature="main result",
-    plain=(
-        "With the exact kernel, pairs of opposite signs and an explicit m, training converges in the "
-        "promised time."
-    ),
+    plain="""With the exact kernel, pairs of opposite signs and an explicit m, training converges in the
+        promised time.""",
     proof=training.explicit_length,
     sharp="not sharp: m has e^(6b), and the rate loses a factor of 2 to the drift",
     quick={"n": 1, "sigma": 0.05, "init": "symmetric", "rate": 0.2, "epsilon": 0.01, "most_steps": 3000},
