@@ -47,6 +47,23 @@ def test_questions_of_the_users_count_where_their_answers_are_known(model, tmp_p
     assert not answer.lost
 
 
+def test_a_fact_has_one_question_the_first_that_the_prompt_answers(model, monkeypatch):
+    asked = []
+
+    def ask(self, questions, form, progress=None):
+        asked.append([question.text for question in questions])
+        right = {"one b?", "two a?", "two b?", "three a?"} if form.handler else {"three a?"}
+        return [Reply("", question.text in right) for question in questions]
+
+    monkeypatch.setattr(CompressionRun, "_ask", ask)
+    forms = [
+        Question(f"{fact} {form}?", "x", n) for n, fact in enumerate(("one", "two", "three")) for form in "ab"
+    ]
+    quiz = run_of(model, Letters(), TEXT)._quiz_of(forms)
+    assert [question.text for question in quiz.questions] == ["one b?", "two a?"]
+    assert asked == [["one a?", "two a?", "three a?"], ["one b?"], ["one b?", "two a?", "three a?"]]
+
+
 def test_unfitted_tokens_are_those_of_the_prompt_that_the_fit_starts_from(model):
     job = run_of(model, Letters(), TEXT)
     found, kept = job.unfitted(10), best_tokens(job.scores, 10)

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent.compression.matching import DENIAL, holds_words
-from attangent.compression.questions import is_german, parts_of, questions_from, unasked_parts
+from attangent.compression.questions import (
+    Question,
+    forms_of,
+    is_german,
+    parts_of,
+    questions_from,
+    unasked_parts,
+)
 from attangent.compression.sentence_questions import sentence_facts
 
 TEXT = (
@@ -42,10 +49,20 @@ def asked(text, **options):
 
 def test_each_fact_is_asked_for_in_several_forms():
     questions = questions_from(TEXT, chat=True)
-    assert [q.text for q in questions if q.expected == "Sorley"] == ["Who is the mayor of Quillan?"]
+    assert [q.text for q in questions if q.expected == "Beatrix|Sorley"] == ["Who is the mayor of Quillan?"]
     assert len([q for q in questions if q.expected == "four"]) == 2
     assert len({q.fact for q in questions if q.expected == "four"}) == 1
-    assert {question.expected for question in questions} >= {"Sorley", "Tamsin", "1786", "four"}
+    assert {question.expected for question in questions} >= {"Beatrix|Sorley", "Tamsin", "1786", "four"}
+
+
+def test_a_value_with_a_unit_is_asked_for_as_a_number():
+    text = "| bread | oven |\n|---|---|\n| Rye | 240 degrees |\n| Roll | door sensor |\n"
+    assert asked(text) >= {("Rye: oven?", "240"), ("Roll: oven?", "sensor")}
+
+
+def test_second_forms_follow_the_first():
+    questions = [Question("a?", "x", 0), Question("b?", "x", 0), Question("c?", "y", 4)]
+    assert [[question.text for question in form] for form in forms_of(questions)] == [["a?", "c?"], ["b?"]]
 
 
 def test_no_form_is_the_sentence():
@@ -57,7 +74,7 @@ def test_tables_lists_and_code_are_asked_for():
     questions = asked(GUIDE)
     assert ("What is the size of Whale?", "31") in questions
     assert ("Shrew: floor?", "second") in questions
-    assert ("What is the Deposit?", "50 euros") in questions or ("Deposit?", "50 euros") in questions
+    assert ("What is the Deposit?", "50") in questions
     assert ("What is the code?", "5824") in questions
     assert any(question.startswith("What is step 2") for question, _ in questions)
     assert ("What is the value of LIMIT?", "6") in questions
@@ -97,7 +114,7 @@ def test_questions_after_plain_text_are_lines_to_be_continued():
 
 def test_words_that_stand_everywhere_are_not_expected():
     text = "The mayor is Ann Lee. Ann Lee lives here. Ask Ann Lee. The baker is Tom Oak."
-    assert {expected for _, expected in asked(text)} == {"Oak"}
+    assert {expected for _, expected in asked(text)} == {"Tom|Oak"}
 
 
 def test_german_amounts_are_asked_for():
@@ -141,14 +158,14 @@ def test_every_part_gets_its_turn():
 @pytest.mark.parametrize(
     ("sentence", "question", "answer"),
     [
-        ("The mayor of Quillan is Beatrix Sorley.", "Who is the mayor of Quillan?", "Sorley"),
+        ("The mayor of Quillan is Beatrix Sorley.", "Who is the mayor of Quillan?", "Beatrix|Sorley"),
         ("The river is called the Tamsin.", "What is the river called?", "Tamsin"),
         ("A full membership costs 18 euros a month.", "How much does a full membership cost?", "18"),
         ("The deposit is 50 euros.", "How much is the deposit?", "50"),
         ("The bridge was built in 1786 of stone.", "When was the bridge built?", "1786"),
         ("The kitchen is in the basement.", "Where is the kitchen?", "basement"),
         ("The tour is on Saturdays.", "When is the tour?", "Saturdays"),
-        ("The choir is led by Ann Lee on Mondays.", "By whom is the choir led?", "Lee"),
+        ("The choir is led by Ann Lee on Mondays.", "By whom is the choir led?", "Ann|Lee"),
         ("The club has 340 members.", "How many members does the club have?", "340"),
         ("The ferry sails on Tuesdays.", "When does the ferry sail?", "Tuesdays"),
         ("The crossing takes two hours.", "How long does the crossing take?", "two"),

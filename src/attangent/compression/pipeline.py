@@ -32,7 +32,7 @@ from attangent.compression.prompt import (
     tokens_of,
 )
 from attangent.compression.prompt_cache import PromptCache, PromptForm, PromptState, joined_states
-from attangent.compression.questions import MOST_FACTS, Question, questions_from, unasked_parts
+from attangent.compression.questions import MOST_FACTS, Question, forms_of, questions_from, unasked_parts
 from attangent.compression.quiz import Answer, Quiz, Reply, answer_all, ask
 from attangent.compression.report import Fidelity, measure_fidelity
 from attangent.compression.request import CompressionRequest
@@ -310,14 +310,19 @@ class CompressionRun:
         return unasked_parts(self._prose(), quiz.questions)
 
     def _quiz_of(self, questions: Sequence[Question]) -> Quiz:
+        """Keep one question per fact: the first that the full prompt answers and no prompt does not."""
         full_prompt = PromptForm.full(self.cache)
+        answered: list[tuple[Question, Reply]] = []
         with self.stages.stage("making questions", len(questions)) as advance:
-            replies = self._ask(questions, full_prompt, advance)
-            right = [(q, reply) for q, reply in zip(questions, replies, strict=True) if reply.right]
-            answered = [question for question, _ in right]
+            for form in forms_of(questions):
+                known = {question.fact for question, _ in answered}
+                open_questions = [question for question in form if question.fact not in known]
+                replies = self._ask(open_questions, full_prompt, advance)
+                answered += [pair for pair in zip(open_questions, replies, strict=True) if pair[1].right]
+            answered.sort(key=lambda pair: pair[0].fact)
             # Only right answers need the second question, which shows whether the prompt was needed.
-            none = self._ask(answered, PromptForm.none())
-        return Quiz.of(answered, [reply for _, reply in right], none)
+            none = self._ask([question for question, _ in answered], PromptForm.none())
+        return Quiz.of([question for question, _ in answered], [reply for _, reply in answered], none)
 
     def _ask(
         self, questions: Sequence[Question], form: PromptForm, progress: Advance = no_progress

@@ -211,6 +211,18 @@ def questions_from(text: str, chat: bool, at_most: int = MOST_FACTS, seed: int =
     return questions if chat else [_as_line(question, german) for question in questions]
 
 
+def forms_of(questions: Sequence[Question]) -> list[list[Question]]:
+    """Return the first question on each fact, then the second on those that have one, and so on."""
+    forms: list[list[Question]] = []
+    seen: Counter[int] = Counter()
+    for question in questions:
+        if seen[question.fact] == len(forms):
+            forms.append([])
+        forms[seen[question.fact]].append(question)
+        seen[question.fact] += 1
+    return forms
+
+
 def unasked_parts(text: str, questions: Sequence[Question]) -> list[str]:
     """Return the labels of the parts of a text on which there is no question."""
     asked = {question.part for question in questions}
@@ -298,9 +310,8 @@ def _code_facts(part: Part) -> Iterator[AskedFact]:
 
 
 def _value(cell: str) -> str:
-    """Return a short value unchanged, and the telling word of a longer one."""
-    words = cell.split()
-    return cell if 0 < len(words) <= 2 and any(map(str.isalnum, cell)) else telling_word(cell)
+    """Return a single word unchanged, and the telling word of several: a number without its unit."""
+    return cell if len(cell.split()) == 1 and any(map(str.isalnum, cell)) else telling_word(cell)
 
 
 def _usable(facts: Sequence[AskedFact], counts: Mapping[str, int], kind: str) -> list[AskedFact]:
@@ -308,10 +319,14 @@ def _usable(facts: Sequence[AskedFact], counts: Mapping[str, int], kind: str) ->
     usable: dict[AskedFact, None] = {}
     for fact in facts:
         # The row or name identifies a cell or a value; the same value may stand elsewhere too.
-        rare = kind in ("table", "code") or counts.get(fact.expected.casefold(), 0) <= _COMMON
-        forms = tuple(form for form in fact.forms if not holds_words(form, fact.expected))
-        if forms and (fact.expected == DENIAL or rare):
-            usable[AskedFact(fact.expected, forms)] = None
+        anywhere = kind in ("table", "code") or fact.expected == DENIAL
+        words = [
+            word for word in fact.expected.split("|") if anywhere or counts.get(word.casefold(), 0) <= _COMMON
+        ]
+        expected = "|".join(words)
+        forms = tuple(form for form in fact.forms if not holds_words(form, expected))
+        if forms and expected:
+            usable[AskedFact(expected, forms)] = None
     return list(usable)
 
 

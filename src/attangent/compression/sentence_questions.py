@@ -36,7 +36,17 @@ def sentence_facts(sentence: str, german: bool = False) -> list[AskedFact]:
         # A name may be asked for by another of its words: one fact, one expected word.
         known = next((word for word in forms if word in value.split()), None)
         forms.setdefault(known or telling_word(value) or value, []).extend(questions)
-    return [AskedFact(word, tuple(dict.fromkeys(questions))) for word, questions in forms.items()]
+    return [
+        AskedFact(with_first_name(word, sentence), tuple(dict.fromkeys(questions)))
+        for word, questions in forms.items()
+    ]
+
+
+def with_first_name(word: str, sentence: str) -> str:
+    """Return a last name with the first name before it as an alternative; other words unchanged."""
+    match = re.search(rf"\b([A-Z][\w'-]+) {re.escape(word)}\b", sentence) if word[:1].isupper() else None
+    first = match[1] if match else ""
+    return f"{first}|{word}" if first and first.casefold() not in SMALL | GENERIC else word
 
 
 def telling_word(answer: str) -> str:
