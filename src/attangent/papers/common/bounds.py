@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from attangent.audit import Conclusion, Figure, Series
+from attangent.papers.common.figures import plot
 
 LOG10_E = math.log10(math.e)
 _SLACK = 1 + 1e-9
@@ -48,4 +49,4 @@ def bound_figure(title: str, y_label: str, values: Tensor, bounds: Tensor, names
     """Draw values along a run and their bounds; `names` are their two labels."""
     t = range(len(values))
     series = (Series.of(names[0], t, values), Series.of(names[1], t, bounds, "bound"))
-    return Figure(title, "step", y_label, series, log_y=True)
+    return plot(title, ("step", y_label), *series, log="y")

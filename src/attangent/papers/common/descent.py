@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series, Settings
+from attangent.papers.common.figures import plot
 
 S = TypeVar("S", bound="SplitStep")
 
@@ -76,12 +77,11 @@ def _terms_figure(steps: Sequence[SplitStep]) -> Figure:
         sizes = [abs(step.terms[name]) / step.before + 1e-300 for step in steps]
         return Series.of(name, range(len(steps)), sizes)
 
-    return Figure(
+    return plot(
         "The terms relative to the squared error",
-        "step",
-        "|C| / |F - Y|^2",
-        tuple(map(curve, steps[0].terms)),
-        log_y=True,
+        ("step", "|C| / |F - Y|^2"),
+        *map(curve, steps[0].terms),
+        log="y",
     )
 
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from attangent._core.random import generator
 from attangent.audit import Conclusion, Figure, Series
+from attangent.papers.common.figures import plot
 
 Changes = dict[float, Tensor]
 """H(W + R U) - H(W) per radius R, for one move U."""
@@ -39,14 +40,11 @@ def norm_line(changes: dict[str, Changes], log10_bound: float) -> Conclusion:
 
 
 def change_figure(changes: dict[str, Changes], what_moves: str) -> Figure:
-    return Figure(
+    return plot(
         "Change of the kernel",
-        f"distance R that every {what_moves} moves",
-        "|H(W) - H(W~)|_F",
-        tuple(
+        (f"distance R that every {what_moves} moves", "|H(W) - H(W~)|_F"),
+        *(
             Series.of(name, list(of_move), [change.norm().item() for change in of_move.values()])
             for name, of_move in changes.items()
         ),
-        log_x=True,
-        log_y=True,
     )

@@ -5,8 +5,9 @@ import math
 import torch
 from torch import Tensor
 
-from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.audit import Conclusion, Finding, Hypothesis, Series
 from attangent.papers.common.bounds import LOG10_E
+from attangent.papers.common.figures import plot
 
 AT_THEOREM = "1, at the theorem's m"
 """The part of the lemma that says part 1 for the number of neurons that the theorem requires."""
@@ -43,14 +44,12 @@ def thirteen_parts(X: Tensor, W: Tensor, B: float, R: float) -> Finding:
         ),
         numbers={"B": B, "largest |<w, x>|": parts["|<w_r, x_i>|"]},
         figures=(
-            Figure(
+            plot(
                 "Thirteen parts: bound and measured value",
-                "part",
-                "decimal logarithm",
-                (
-                    Series.of("bound", range(1, 14), [bound for *_, bound in rows], "points"),
-                    Series.of("measured", range(1, 14), [measured for _, measured, _ in rows], "points"),
-                ),
+                ("part", "decimal logarithm"),
+                Series.of("bound", range(1, 14), [bound for *_, bound in rows], "points"),
+                Series.of("measured", range(1, 14), [measured for _, measured, _ in rows], "points"),
+                log="",
             ),
         ),
     )

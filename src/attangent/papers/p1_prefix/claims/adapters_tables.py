@@ -9,6 +9,7 @@ from pathlib import Path
 from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.audit.checks import needs_adapters
 from attangent.data.places import data_file
+from attangent.papers.common.figures import plot
 from attangent.papers.p1_prefix.claims.small_tasks import (
     AUTHORS,
     SMALL,
@@ -271,12 +272,11 @@ def lengths(settings: Settings, seed: int) -> Finding:
         ),
         numbers={"tasks, out of five, whose accuracy falls from m = 100 to m = 200": lower},
         figures=(
-            Figure(
+            plot(
                 "Average accuracy of P-Tuning V2, as printed",
-                "prefix length m",
-                "average accuracy",
-                (Series.of("Table 1", list(averages), list(averages.values())),),
-                log_x=True,
+                ("prefix length m", "average accuracy"),
+                Series.of("Table 1", list(averages), list(averages.values())),
+                log="x",
             ),
         ),
         remark="The text names the lengths 1, 10 and 100, for which the sentence is right. The table also "

@@ -8,6 +8,7 @@ import torch
 from attangent.attention import PrefixState, ntk_attention, prefix_attention
 from attangent.attention.features import Elu
 from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p1_prefix.claims.attention_setting import (
     algorithm_3,
     algorithm_4,
@@ -89,16 +90,11 @@ def prefix_attention_cost(settings: Settings, seed: int) -> Finding:
 def _cost_figure(
     name: str, lengths: Sequence[int], counts: Sequence[float], printed: Sequence[float]
 ) -> Figure:
-    return Figure(
-        title=f"{name}: multiplications over the prefix length",
-        x_label="prefix length m",
-        y_label="multiplications",
-        series=(
-            Series.of("counted", lengths, counts),
-            Series.of("printed", lengths, printed, kind="bound"),
-        ),
-        log_x=True,
-        log_y=True,
+    return plot(
+        f"{name}: multiplications over the prefix length",
+        ("prefix length m", "multiplications"),
+        Series.of("counted", lengths, counts),
+        Series.of("printed", lengths, printed, kind="bound"),
     )
 
 
@@ -256,13 +252,10 @@ def _figure_3(
     series += [
         Series.of(f"NTK-Attention, L = {L}", [ntk_size], [count], kind="points") for L, count in ntk.items()
     ]
-    return Figure(
-        title="Multiplications of one layer over its parameters, m from 1 to 65536",
-        x_label="parameters",
-        y_label="multiplications",
-        series=tuple(series),
-        log_x=True,
-        log_y=True,
+    return plot(
+        "Multiplications of one layer over its parameters, m from 1 to 65536",
+        ("parameters", "multiplications"),
+        *series,
     )
 
 
@@ -323,15 +316,10 @@ def _low_rank(d: int, rank: int, seed: int) -> PrefixState:
 
 
 def _parameter_figure(d: int, ranks: Sequence[int], low: dict, lora: dict, full: int) -> Figure:
-    return Figure(
-        title=f"Trainable parameters of one layer, d = {d}",
-        x_label="rank",
-        y_label="parameters",
-        series=(
-            Series.of("Z of this rank, and k", ranks, [low[d, r] for r in ranks]),
-            Series.of("LoRA on query and value", ranks, [lora[d, r] for r in ranks]),
-            Series.of("full Z, and k", ranks, [full] * len(ranks), kind="bound"),
-        ),
-        log_x=True,
-        log_y=True,
+    return plot(
+        f"Trainable parameters of one layer, d = {d}",
+        ("rank", "parameters"),
+        Series.of("Z of this rank, and k", ranks, [low[d, r] for r in ranks]),
+        Series.of("LoRA on query and value", ranks, [lora[d, r] for r in ranks]),
+        Series.of("full Z, and k", ranks, [full] * len(ranks), kind="bound"),
     )

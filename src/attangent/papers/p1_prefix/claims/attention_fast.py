@@ -7,6 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attangent.attention import PrefixState, prefix_attention
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p1_prefix.claims.attention_prefix import (
     growing_map,
     number_of_features,
@@ -203,14 +204,9 @@ def _operations(name: str, method: FastAttention, settings: Settings, part: str 
 
 
 def _error_figure(lengths: list[int], curves: dict[str, list[float]]) -> Figure:
-    return Figure(
-        title="Error with a fast attention for the tokens",
-        x_label="prefix length m",
-        y_label="largest error of the output",
-        series=(
-            *(Series.of(name, lengths, errors) for name, errors in curves.items()),
-            Series.of("1/m", lengths, [1 / m for m in lengths], kind="bound"),
-        ),
-        log_x=True,
-        log_y=True,
+    return plot(
+        "Error with a fast attention for the tokens",
+        ("prefix length m", "largest error of the output"),
+        *(Series.of(name, lengths, errors) for name, errors in curves.items()),
+        Series.of("1/m", lengths, [1 / m for m in lengths], kind="bound"),
     )

@@ -7,6 +7,7 @@ import torch
 
 from attangent.attention import features
 from attangent.audit import Conclusion, Figure, Finding, Series, Settings, claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p1_prefix.claims.attention_setting import uniform
 
 
@@ -142,10 +143,10 @@ def _order_figure(settings: Settings, cases: dict[tuple[float, float], Case]) ->
         )
         for bound in settings.bounds
     ]
-    return Figure(
-        title="Order g over the accuracy",
-        x_label="decimal digits, log10(1/eps)",
-        y_label="order g",
-        series=(*measured, *promised),
-        log_y=True,
+    return plot(
+        "Order g over the accuracy",
+        ("decimal digits, log10(1/eps)", "order g"),
+        *measured,
+        *promised,
+        log="y",
     )

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from attangent.attention.features import Elu, FeatureMap, PositiveRandom, Printed, Taylor, order_for
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p1_prefix.claims.attention_setting import BoundedPrefix, error_from
 from attangent.papers.p1_prefix.proofs import attention
 
@@ -56,19 +57,13 @@ def equation_7(settings: Settings, seed: int) -> Finding:
             f"error, order {order}": error for order, error in zip(settings.orders, errors, strict=True)
         },
         figures=(
-            Figure(
-                title="Error of Equation (7) over the order of the map",
-                x_label="order of the Taylor map",
-                y_label="largest error of the output",
-                series=(
-                    Series.of("measured", settings.orders, errors),
-                    Series.of("bound from the error of the map", settings.orders, bounds, kind="bound"),
-                    *(
-                        Series.of(name, settings.orders, [error] * len(errors))
-                        for name, error in authors.items()
-                    ),
-                ),
-                log_y=True,
+            plot(
+                "Error of Equation (7) over the order of the map",
+                ("order of the Taylor map", "largest error of the output"),
+                Series.of("measured", settings.orders, errors),
+                Series.of("bound from the error of the map", settings.orders, bounds, kind="bound"),
+                *(Series.of(name, settings.orders, [error] * len(errors)) for name, error in authors.items()),
+                log="y",
             ),
         ),
         remark="With Taylor features Equation (7) is exact in the limit. The maps in the authors' code and "
@@ -257,15 +252,10 @@ def _errors(settings: Settings, bound: float, seed: int) -> Errors:
 
 
 def _error_figure(lengths: list[int], bound: float, run: Errors) -> Figure:
-    return Figure(
-        title=f"Error over the prefix length, entries in [-{bound:g}, {bound:g}]",
-        x_label="prefix length m",
-        y_label="largest error of the output",
-        series=(
-            *(Series.of(name, lengths, errors) for name, errors in run.fixed.items()),
-            Series.of("Taylor, order chosen for m", lengths, run.grown),
-            Series.of("1/m", lengths, [1 / m for m in lengths], kind="bound"),
-        ),
-        log_x=True,
-        log_y=True,
+    return plot(
+        f"Error over the prefix length, entries in [-{bound:g}, {bound:g}]",
+        ("prefix length m", "largest error of the output"),
+        *(Series.of(name, lengths, errors) for name, errors in run.fixed.items()),
+        Series.of("Taylor, order chosen for m", lengths, run.grown),
+        Series.of("1/m", lengths, [1 / m for m in lengths], kind="bound"),
     )

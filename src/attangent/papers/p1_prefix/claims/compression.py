@@ -16,6 +16,7 @@ from attangent.attention.backends.torch.portable import merged
 from attangent.attention.features import Elu, FeatureMap, Printed, Taylor
 from attangent.audit import Conclusion, Figure, Finding, Series, Settings, claim
 from attangent.compression.prompt_cache import prompt_part
+from attangent.papers.common.figures import plot
 from attangent.papers.p1_prefix.prompt_states import fit_layer
 
 
@@ -240,20 +241,15 @@ def _ratio_figure(
     curves: dict[str, list[float]],
 ) -> Figure:
     sizes = {name: [equivalents(state) for state in states] for name, states in fitted.items()}
-    return Figure(
-        title=f"Effect of a prompt of {settings.m} tokens that a state keeps",
-        x_label="size of the state, in tokens of a KV cache",
-        y_label="KL from the full prompt, relative to no prompt",
-        series=(
-            *(Series.of(name, sizes[name], curve) for name, curve in curves.items()),
-            *(
-                Series.of(name, [equivalents(state)], [ratios[name]], kind="points")
-                for name, state in formula.items()
-            ),
-            Series.of("no prompt", [settings.sizes[0], settings.m], [1.0, 1.0], kind="bound"),
+    return plot(
+        f"Effect of a prompt of {settings.m} tokens that a state keeps",
+        ("size of the state, in tokens of a KV cache", "KL from the full prompt, relative to no prompt"),
+        *(Series.of(name, sizes[name], curve) for name, curve in curves.items()),
+        *(
+            Series.of(name, [equivalents(state)], [ratios[name]], kind="points")
+            for name, state in formula.items()
         ),
-        log_x=True,
-        log_y=True,
+        Series.of("no prompt", [settings.sizes[0], settings.m], [1.0, 1.0], kind="bound"),
     )
 
 
@@ -261,14 +257,9 @@ def _cost_figure(settings: Settings) -> Figure:
     """Draw the multiplications per decoding step and head: 2 m d with the prompt, 2 r d with its state."""
     lengths = [2**i for i in range(6, 16)]
     r = settings.sizes[-1]
-    return Figure(
-        title="Cost of a decoding step over the length of the prompt",
-        x_label="tokens of the prompt",
-        y_label="multiplications per head",
-        series=(
-            Series.of("with the prompt", lengths, [2 * m * settings.d for m in lengths]),
-            Series.of(f"with {r} anchors", lengths, [2 * r * settings.d for _ in lengths]),
-        ),
-        log_x=True,
-        log_y=True,
+    return plot(
+        "Cost of a decoding step over the length of the prompt",
+        ("tokens of the prompt", "multiplications per head"),
+        Series.of("with the prompt", lengths, [2 * m * settings.d for m in lengths]),
+        Series.of(f"with {r} anchors", lengths, [2 * r * settings.d for _ in lengths]),
     )

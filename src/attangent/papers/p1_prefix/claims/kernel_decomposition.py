@@ -10,6 +10,7 @@ from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Se
 from attangent.kernels import vectorise
 from attangent.papers.common.bounds import LOG10_E, never_above
 from attangent.papers.common.descent import SplitStep, second_order_factor, terms_add_up, walk
+from attangent.papers.common.figures import plot
 from attangent.papers.p1_prefix.claims.prefix_regression import (
     PrefixRegression,
     in_unit_ball,
@@ -139,15 +140,13 @@ def progress(settings: Settings, seed: int) -> Finding:
             "all first-order terms / (m eta r'H(t)r), mean": torch.as_tensor(all_progress).mean().item(),
         },
         figures=(
-            Figure(
+            plot(
                 "First-order terms in units of m eta r'H(t)r",
-                "step",
-                "-C / (m eta r'H(t)r)",
-                (
-                    Series.of("C11", range(len(share)), -share),
-                    Series.of("C0 + C11 + C12", range(len(share)), -torch.as_tensor(all_progress)),
-                    Series.of("1.6", range(len(share)), torch.full_like(share, 1.6), "bound"),
-                ),
+                ("step", "-C / (m eta r'H(t)r)"),
+                Series.of("C11", range(len(share)), -share),
+                Series.of("C0 + C11 + C12", range(len(share)), -torch.as_tensor(all_progress)),
+                Series.of("1.6", range(len(share)), torch.full_like(share, 1.6), "bound"),
+                log="",
             ),
         ),
         remark="C11 is -2 m eta r'H(t)r up to the mean of the values. The full first-order change is "
@@ -255,18 +254,13 @@ def _at_length(settings: Settings, seed: int) -> dict[str, float]:
 
 def _lengths_figure(finite: dict[int, dict[str, float]], limit: dict[str, float]) -> Figure:
     lengths = list(finite)
-    return Figure(
+    return plot(
         "The minor terms over the prefix length",
-        "prefix length m",
-        "|C| / (m eta lambda |r|^2)",
-        (
-            *(Series.of(term, lengths, [finite[m][term] for m in lengths]) for term in ("C0", "C12")),
-            *(
-                Series.of(f"{term} for infinite m", lengths, [limit[term]] * len(lengths), "points")
-                for term in ("C0", "C12")
-            ),
-            Series.of("0.1", lengths, [0.1] * len(lengths), "bound"),
+        ("prefix length m", "|C| / (m eta lambda |r|^2)"),
+        *(Series.of(term, lengths, [finite[m][term] for m in lengths]) for term in ("C0", "C12")),
+        *(
+            Series.of(f"{term} for infinite m", lengths, [limit[term]] * len(lengths), "points")
+            for term in ("C0", "C12")
         ),
-        log_x=True,
-        log_y=True,
+        Series.of("0.1", lengths, [0.1] * len(lengths), "bound"),
     )

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.func import jacrev
 
 from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p1_prefix.claims.prefix_regression import (
     PrefixRegression,
     in_unit_ball,
@@ -52,23 +53,20 @@ def gradient(settings: Settings, seed: int) -> Finding:
             "gradient norm": automatic.norm().item(),
         },
         figures=(
-            Figure(
+            plot(
                 "Closed form and autograd, per prefix vector",
-                "prefix vector, sorted by gradient",
-                "norm",
-                (
-                    *(
-                        Series.of(name, range(len(order)), part.norm(dim=0)[order])
-                        for name, part in sizes.items()
-                    ),
-                    Series.of(
-                        "distance to autograd",
-                        range(len(order)),
-                        (printed - automatic).norm(dim=0)[order] + 1e-18,
-                        "points",
-                    ),
+                ("prefix vector, sorted by gradient", "norm"),
+                *(
+                    Series.of(name, range(len(order)), part.norm(dim=0)[order])
+                    for name, part in sizes.items()
                 ),
-                log_y=True,
+                Series.of(
+                    "distance to autograd",
+                    range(len(order)),
+                    (printed - automatic).norm(dim=0)[order] + 1e-18,
+                    "points",
+                ),
+                log="y",
             ),
         ),
     )
@@ -215,15 +213,14 @@ def _gram_lines(p: PrefixRegression, true: Tensor) -> tuple[Conclusion, ...]:
 
 def _spectra_figure(kernels: dict[str, Tensor]) -> Figure:
     spectra = {name: torch.linalg.eigvalsh(kernel) for name, kernel in kernels.items()}
-    return Figure(
+    return plot(
         "Spectrum at initialisation",
-        "index",
-        "eigenvalue",
-        tuple(
+        ("index", "eigenvalue"),
+        *(
             Series.of(name, range(len(values)), values.flip(0).clamp(min=1e-12), "points")
             for name, values in spectra.items()
         ),
-        log_y=True,
+        log="y",
     )
 
 
@@ -279,16 +276,11 @@ def first_loss(settings: Settings, seed: int) -> Finding:
             / (root * math.sqrt(settings.widths[-1])),
         },
         figures=(
-            Figure(
+            plot(
                 "Distance from the targets at initialisation",
-                "prefix length m",
-                "|F(0) - Y|_F",
-                (
-                    *(Series.of(init, settings.widths, values) for init, values in starts.items()),
-                    Series.of("sqrt(nd)", settings.widths, [root] * len(settings.widths), "bound"),
-                ),
-                log_x=True,
-                log_y=True,
+                ("prefix length m", "|F(0) - Y|_F"),
+                *(Series.of(init, settings.widths, values) for init, values in starts.items()),
+                Series.of("sqrt(nd)", settings.widths, [root] * len(settings.widths), "bound"),
             ),
         ),
         remark="The output is m times the mean of m random vectors, so it is of order sqrt(m). Pairs of "

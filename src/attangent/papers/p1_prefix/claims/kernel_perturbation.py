@@ -6,10 +6,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
+from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels.network import Kind
 from attangent.papers.common import kernel_change
 from attangent.papers.common.bounds import LOG10_E
+from attangent.papers.common.figures import plot
 from attangent.papers.common.thirteen_parts import beyond_bound, growth_with_neurons, thirteen_parts
 from attangent.papers.p1_prefix.claims.prefix_regression import (
     PrefixRegression,
@@ -170,17 +171,13 @@ def stays_definite(settings: Settings, seed: int) -> Finding:
             "largest |lambda_min(H(t)) / lambda - 1|": (kept - 1).abs().max().item(),
         },
         figures=(
-            Figure(
+            plot(
                 "Smallest eigenvalue during training",
-                "step",
-                "lambda_min",
-                (
-                    Series.of("printed kernel", looks, lowest["paper"]),
-                    Series.of("exact kernel", looks, lowest["exact"]),
-                    Series.of(
-                        "half of the initial value", looks, [p.paper.lambda_min / 2] * len(looks), "bound"
-                    ),
-                ),
+                ("step", "lambda_min"),
+                Series.of("printed kernel", looks, lowest["paper"]),
+                Series.of("exact kernel", looks, lowest["exact"]),
+                Series.of("half of the initial value", looks, [p.paper.lambda_min / 2] * len(looks), "bound"),
+                log="",
             ),
         ),
         remark="The last line of the proof reads lambda_min(H*) = 2; it should read lambda.",
@@ -266,14 +263,12 @@ def beta_parts(settings: Settings, seed: int) -> Finding:
         ),
         numbers={"B": B, "largest |w_r|": longest, "sqrt(d) / B at n = 100, d = 4096": _premise_at(4096)},
         figures=(
-            Figure(
+            plot(
                 "Six parts: bound and measured value",
-                "part",
-                "decimal logarithm",
-                (
-                    Series.of("bound", range(1, 7), bounds, "points"),
-                    Series.of("measured", range(1, 7), list(measured.values()), "points"),
-                ),
+                ("part", "decimal logarithm"),
+                Series.of("bound", range(1, 7), bounds, "points"),
+                Series.of("measured", range(1, 7), list(measured.values()), "points"),
+                log="",
             ),
         ),
         remark="The premise |w_r| <= B is not in Lemma K.1, to which the paper refers. |w_r| is about sigma "

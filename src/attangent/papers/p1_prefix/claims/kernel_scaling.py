@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p1_prefix.claims.kernel_training import SLOW_SIZES, late_progress
 from attangent.papers.p1_prefix.claims.prefix_regression import (
     PrefixRegression,
@@ -152,10 +153,9 @@ def late_slope(p: PrefixRegression, settings: Settings) -> float:
 
 
 def _compute_figure(laws: dict[int, Law]) -> Figure:
-    return Figure(
+    return plot(
         "Loss over compute",
-        "compute m d n T",
-        "loss",
-        tuple(Series.of(f"m = {m}", law.compute[::10], law.loss[::10]) for m, law in laws.items()),
-        log_y=True,
+        ("compute m d n T", "loss"),
+        *(Series.of(f"m = {m}", law.compute[::10], law.loss[::10]) for m, law in laws.items()),
+        log="y",
     )

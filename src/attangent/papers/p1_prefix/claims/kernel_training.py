@@ -9,6 +9,7 @@ from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Se
 from attangent.kernels import Prediction, Trajectory, predict_training
 from attangent.papers.common.bounds import LOG10_E
 from attangent.papers.common.descent import gradient_line
+from attangent.papers.common.figures import plot
 from attangent.papers.p1_prefix.claims.prefix_regression import (
     PrefixRegression,
     limit_ratio,
@@ -147,16 +148,11 @@ def _constant(settings: Settings, rho: float, seed: int) -> float:
 
 
 def _constants_figure(inverse: list[float], constants: list[float]) -> Figure:
-    return Figure(
+    return plot(
         "The constant that T needs",
-        "1 / rho",
-        "steps to epsilon / (log(nd/epsilon) / (m eta lambda))",
-        (
-            Series.of("needed", inverse, constants),
-            Series.of("constant", inverse, [constants[0]] * len(inverse), "bound"),
-        ),
-        log_x=True,
-        log_y=True,
+        ("1 / rho", "steps to epsilon / (log(nd/epsilon) / (m eta lambda))"),
+        Series.of("needed", inverse, constants),
+        Series.of("constant", inverse, [constants[0]] * len(inverse), "bound"),
     )
 
 
@@ -209,16 +205,11 @@ def loss_induction(settings: Settings, seed: int) -> Finding:
             for rho, value in zip(settings.rhos, taken, strict=True)
         },
         figures=(
-            Figure(
+            plot(
                 "Progress of a step: fraction of the squared error it removes",
-                "1 / rho",
-                "in units of m eta lambda/2",
-                (
-                    Series.of("measured", inverse, taken),
-                    Series.of("printed", inverse, [1.0] * len(inverse), "bound"),
-                ),
-                log_x=True,
-                log_y=True,
+                ("1 / rho", "in units of m eta lambda/2"),
+                Series.of("measured", inverse, taken),
+                Series.of("printed", inverse, [1.0] * len(inverse), "bound"),
             ),
         ),
         remark="Lemmas H.4 and H.5 neglect C0 and C12, which are as large as the progress itself; see "
@@ -301,18 +292,13 @@ def weight_induction(settings: Settings, seed: int) -> Finding:
             "its bound with the missing square root, 4/(m lambda)": 2 * shorter,
         },
         figures=(
-            Figure(
+            plot(
                 "Movement of the prefix",
-                "prefix length m",
-                "root mean square of |w_r(T) - w_r(0)| / (sqrt(nd) |F(0) - Y|)",
-                (
-                    Series.of("measured", settings.lengths, units),
-                    Series.of(
-                        "1/m", settings.lengths, [units[0] * settings.lengths[0] / m for m in runs], "bound"
-                    ),
+                ("prefix length m", "root mean square of |w_r(T) - w_r(0)| / (sqrt(nd) |F(0) - Y|)"),
+                Series.of("measured", settings.lengths, units),
+                Series.of(
+                    "1/m", settings.lengths, [units[0] * settings.lengths[0] / m for m in runs], "bound"
                 ),
-                log_x=True,
-                log_y=True,
             ),
         ),
         remark="The proof sums |F(t) - Y| as if it fell like (1 - m eta lambda/2)^t. Only its square does, "
@@ -377,13 +363,10 @@ def gradient_induction(settings: Settings, seed: int) -> Finding:
 
 
 def _steps_figure(scaled: Tensor) -> Figure:
-    return Figure(
+    return plot(
         "Largest step of a prefix vector",
-        "step",
-        "eta |dL/dw_r|",
-        (
-            Series.of("measured", range(len(scaled)), scaled),
-            Series.of("0.01", range(len(scaled)), torch.full_like(scaled, 0.01), "bound"),
-        ),
-        log_y=True,
+        ("step", "eta |dL/dw_r|"),
+        Series.of("measured", range(len(scaled)), scaled),
+        Series.of("0.01", range(len(scaled)), torch.full_like(scaled, 0.01), "bound"),
+        log="y",
     )

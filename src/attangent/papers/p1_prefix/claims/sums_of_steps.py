@@ -9,6 +9,7 @@ from torch import Tensor
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels import unit_data
 from attangent.papers.common.bounds import LOG10_E
+from attangent.papers.common.figures import plot
 from attangent.papers.p1_prefix.claims.prefix_regression import (
     PrefixRegression,
     in_unit_ball,
@@ -262,14 +263,9 @@ def _growth_and_size(
 
 def _lengths_figure(what: str, lengths: list[int], values: list[float], exponent: float) -> Figure:
     printed = [values[0] * (m / lengths[0]) ** exponent for m in lengths]
-    return Figure(
+    return plot(
         "Growth with the prefix length",
-        "prefix length m",
-        what,
-        (
-            Series.of("measured", lengths, values),
-            Series.of(f"printed, m^{exponent:g}", lengths, printed, "bound"),
-        ),
-        log_x=True,
-        log_y=True,
+        ("prefix length m", what),
+        Series.of("measured", lengths, values),
+        Series.of(f"printed, m^{exponent:g}", lengths, printed, "bound"),
     )

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.icl import Dictionary, RidgeLimit
+from attangent.papers.common.figures import plot
 from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.dictionary_setting import (
     Reparametrised,
@@ -70,16 +71,11 @@ def gradient_norm(settings: Settings, seed: int) -> Finding:
         conclusions=(Conclusion("largest gradient norm / bound", "<=", 1.0, max(ratios)),),
         numbers={"smallest slack, bound / norm": 1 / max(ratios)},
         figures=(
-            Figure(
+            plot(
                 "Gradient in Q against its bound",
-                "bound",
-                "largest gradient norm of a head",
-                (
-                    Series.of("random parameters", gaps, norms, "points"),
-                    Series.of("Lemma 7", gaps, gaps, "bound"),
-                ),
-                log_x=True,
-                log_y=True,
+                ("bound", "largest gradient norm of a head"),
+                Series.of("random parameters", gaps, norms, "points"),
+                Series.of("Lemma 7", gaps, gaps, "bound"),
             ),
         ),
     )
@@ -270,15 +266,13 @@ def _smoothness_figure(
     gamma: float,
 ) -> Figure:
     alphas = settings.log10_alphas
-    return Figure(
+    return plot(
         f"Measured smoothness over the constant, gamma = 1e{gamma}",
-        "log10 alpha",
-        "log10 (quotient / L)",
-        (
-            Series.of("(61) as printed", alphas, [printed[gamma, a] for a in alphas]),
-            Series.of("corrected", alphas, [corrected[gamma, a] for a in alphas]),
-            Series.of("allowed", alphas, [0.0] * len(alphas), "bound"),
-        ),
+        ("log10 alpha", "log10 (quotient / L)"),
+        Series.of("(61) as printed", alphas, [printed[gamma, a] for a in alphas]),
+        Series.of("corrected", alphas, [corrected[gamma, a] for a in alphas]),
+        Series.of("allowed", alphas, [0.0] * len(alphas), "bound"),
+        log="",
     )
 
 

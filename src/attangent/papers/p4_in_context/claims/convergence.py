@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.icl import Dictionary
+from attangent.papers.common.figures import plot
 from attangent.papers.p4_in_context.claims.dictionary_setting import draw, draw_dictionary, model, unit_tokens
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
 from attangent.papers.p4_in_context.one_layer.certificate import Certificate
@@ -194,15 +195,12 @@ def _rates(c: Certificate, run: TrainingRun, contraction: float) -> dict[str, fl
 def _gap_figure(run: TrainingRun, contraction: float) -> Figure:
     shown = torch.arange(0, len(run.gaps), max(1, len(run.gaps) // 200))
     bounds = run.gaps[0] * (1 - contraction) ** run.steps[shown].double()
-    return Figure(
+    return plot(
         "Gap and guarantee",
-        "step",
-        "gap to the least loss",
-        (
-            Series.of("gap", run.steps[shown], run.gaps[shown]),
-            Series.of("Theorem 1", run.steps[shown], bounds, "bound"),
-        ),
-        log_y=True,
+        ("step", "gap to the least loss"),
+        Series.of("gap", run.steps[shown], run.gaps[shown]),
+        Series.of("Theorem 1", run.steps[shown], bounds, "bound"),
+        log="y",
     )
 
 
@@ -272,13 +270,10 @@ def _loss_histogram(losses: Tensor, eps: float) -> Figure:
     ordered = losses.sort().values
     shown = torch.linspace(0, len(ordered) - 1, 200).long()
     share = (shown + 1) / len(ordered)
-    return Figure(
+    return plot(
         "Distance of the answers to ridge regression",
-        "share of prompts",
-        "(1/2K)|yhat - y*|^2",
-        (
-            Series.of("measured", share, ordered[shown]),
-            Series.of("eps", share, torch.full((200,), eps), "bound"),
-        ),
-        log_y=True,
+        ("share of prompts", "(1/2K)|yhat - y*|^2"),
+        Series.of("measured", share, ordered[shown]),
+        Series.of("eps", share, torch.full((200,), eps), "bound"),
+        log="y",
     )

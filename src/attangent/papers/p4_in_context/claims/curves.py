@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from attangent.audit import Conclusion, Figure, Series
+from attangent.papers.common.figures import plot
 
 
 def fall(losses: Tensor) -> float:
@@ -36,4 +37,4 @@ def alike_lines(
 
 def curves_figure(title: str, steps: Tensor, curves: dict[str, Tensor]) -> Figure:
     series = tuple(Series.of(name, steps, losses) for name, losses in curves.items())
-    return Figure(title, "step", "loss", series, log_y=True)
+    return plot(title, ("step", "loss"), *series, log="y")

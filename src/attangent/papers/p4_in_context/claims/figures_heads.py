@@ -7,6 +7,7 @@ import torch
 
 from attangent.audit import Conclusion, Figure, Finding, Series, Settings, claim
 from attangent.icl import Dictionary
+from attangent.papers.common.figures import plot
 from attangent.papers.p4_in_context.claims.dictionary_setting import PAPER_SIZE, draw_dictionary, model
 from attangent.papers.p4_in_context.claims.figures_one_layer import setting_of_section_4
 from attangent.papers.p4_in_context.one_layer.heads import logit_scale
@@ -136,4 +137,4 @@ def _heads_figure(runs: dict[int, TrainingRun]) -> Figure:
         return Series.of(f"H={H}", run.steps[finite], run.gaps[finite])
 
     curves = tuple(curve(H, run) for H, run in runs.items())
-    return Figure("Figure 4", "step", "gap", curves, log_y=True)
+    return plot("Figure 4", ("step", "gap"), *curves, log="y")

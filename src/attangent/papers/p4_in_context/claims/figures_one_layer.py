@@ -7,6 +7,7 @@ import torch
 
 from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.icl import IN_DOMAIN, OUT_OF_DOMAIN, Dictionary, RidgeLimit, Tasks, expected_distance
+from attangent.papers.common.figures import plot
 from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.curves import alike_lines, curves_figure, fall, fall_lines
 from attangent.papers.p4_in_context.claims.dictionary_setting import PAPER_SIZE, draw_dictionary, model
@@ -322,13 +323,11 @@ def _wrong_turns(lengths: list[int], gaps: list[float], m: int) -> int:
 
 
 def _lengths_figure(lengths: list[int], gaps: list[float], risks: list[float], best: list[float]) -> Figure:
-    return Figure(
+    return plot(
         "Figure 3, with what it leaves out",
-        "labels N in a prompt",
-        "mean square",
-        (
-            Series.of("(1/K)|y* - y_best|^2", lengths, gaps),
-            Series.of("risk of y*", lengths, risks),
-            Series.of("risk of y_best", lengths, best, "bound"),
-        ),
+        ("labels N in a prompt", "mean square"),
+        Series.of("(1/K)|y* - y_best|^2", lengths, gaps),
+        Series.of("risk of y*", lengths, risks),
+        Series.of("risk of y_best", lengths, best, "bound"),
+        log="",
     )

@@ -6,8 +6,9 @@ from itertools import pairwise
 
 import torch
 
-from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
+from attangent.audit import Conclusion, Failure, Finding, Series, Settings, claim
 from attangent.icl import Dictionary
+from attangent.papers.common.figures import plot
 from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.convergence import PROVABLE, theorem_1_hypotheses
 from attangent.papers.p4_in_context.claims.dictionary_setting import draw_dictionary, model, unit_tokens
@@ -131,13 +132,10 @@ def heads_and_speed(settings: Settings, seed: int) -> Finding:
             for H, g in zip(settings.head_counts, found, strict=True)
         },
         figures=(
-            Figure(
+            plot(
                 "The guaranteed fall per step",
-                "heads H",
-                "eta_w zeta_0 / 2K",
-                (Series.of("Theorem 1", settings.head_counts, falls),),
-                log_x=True,
-                log_y=True,
+                ("heads H", "eta_w zeta_0 / 2K"),
+                Series.of("Theorem 1", settings.head_counts, falls),
             ),
         ),
         remark="At a fixed zeta_0 the rates of (15) to (17) fall with H; but zeta_0, the least eigenvalue of"

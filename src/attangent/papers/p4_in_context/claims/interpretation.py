@@ -3,6 +3,7 @@
 from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.icl import IN_DOMAIN, OUT_OF_DOMAIN, Dictionary, RidgeLimit, compare_to_ridge, predictor_of
 from attangent.icl.compare import Comparison
+from attangent.papers.common.figures import plot
 from attangent.papers.p4_in_context.claims.dictionary_setting import draw_dictionary, model
 
 _SIZES = {"K": 40, "d": 16, "m": 6, "N": 10, "tau": 0.01}
@@ -58,16 +59,11 @@ def one_head_cannot(settings: Settings, seed: int) -> Finding:
             **{f"gap reached with H={H}": gap for H, gap in reached.items()},
         },
         figures=(
-            Figure(
+            plot(
                 "Gap reached by variable projection",
-                "heads H",
-                "gap",
-                (
-                    Series.of("reached", list(reached), list(reached.values())),
-                    Series.of("least for one head", [1, most], [floor, floor], "bound"),
-                ),
-                log_x=True,
-                log_y=True,
+                ("heads H", "gap"),
+                Series.of("reached", list(reached), list(reached.values())),
+                Series.of("least for one head", [1, most], [floor, floor], "bound"),
             ),
         ),
         remark="The floor for one head holds for every Q and w: the best vectors of one sign, token by "
@@ -169,14 +165,9 @@ def _generalisation_lines(found: Comparison, where: str, decides: bool) -> list[
 def _noise_figure(dictionary: Dictionary, taus: list[float]) -> Figure:
     ours = [RidgeLimit(dictionary).risk(tau=tau) for tau in taus]
     matched = [RidgeLimit(dictionary, alpha=dictionary.m * tau).risk(tau=tau) for tau in taus]
-    return Figure(
+    return plot(
         "Trained with one noise, asked with another",
-        "tau at test time",
-        "risk on tokens not shown",
-        (
-            Series.of("trained once", taus, ours),
-            Series.of("trained for this tau", taus, matched, "bound"),
-        ),
-        log_x=True,
-        log_y=True,
+        ("tau at test time", "risk on tokens not shown"),
+        Series.of("trained once", taus, ours),
+        Series.of("trained for this tau", taus, matched, "bound"),
     )

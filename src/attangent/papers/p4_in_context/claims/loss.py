@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
-from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
+from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Series, Settings, claim
 from attangent.icl import Dictionary, RidgeLimit, Tasks
+from attangent.papers.common.figures import plot
 from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.dictionary_setting import (
     EXACT,
@@ -153,15 +154,12 @@ def reparametrisation(settings: Settings, seed: int) -> Finding:
         ),
         numbers={"gamma": gamma, "gap at the end": run.gap},
         figures=(
-            Figure(
+            plot(
                 "The two descents",
-                "step",
-                "gap",
-                (
-                    Series.of("(Q, w) with two rates", run.steps, run.gaps),
-                    Series.of("(Q, alpha) with one", range(len(gaps)), gaps, "bound"),
-                ),
-                log_y=True,
+                ("step", "gap"),
+                Series.of("(Q, w) with two rates", run.steps, run.gaps),
+                Series.of("(Q, alpha) with one", range(len(gaps)), gaps, "bound"),
+                log="y",
             ),
         ),
     )

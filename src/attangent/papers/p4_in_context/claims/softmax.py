@@ -6,6 +6,7 @@ from torch.func import jacrev
 
 from attangent._core.random import generator
 from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series, Settings, claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.dictionary_setting import (
     EXACT,
@@ -153,12 +154,12 @@ def _errors_with_noise(Z: Tensor, y: Tensor, candidate: Tensor, settings: Settin
 def _running_mean(sample: Tensor, printed: float) -> Figure:
     at = torch.logspace(1, torch.log10(torch.tensor(float(len(sample)))), 60).long().clamp(1, len(sample))
     means = sample.cumsum(0)[at - 1] / at
-    return Figure(
+    return plot(
         "Mean over draws of the noise",
-        "draws",
-        "expected squared error",
-        (Series.of("sample mean", at, means), Series.of("Lemma 4", at, [printed] * len(at), "bound")),
-        log_x=True,
+        ("draws", "expected squared error"),
+        Series.of("sample mean", at, means),
+        Series.of("Lemma 4", at, [printed] * len(at), "bound"),
+        log="x",
     )
 
 

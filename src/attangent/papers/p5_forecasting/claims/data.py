@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
+from attangent.audit import Conclusion, Failure, Finding, Series, Settings, claim
+from attangent.papers.common.figures import plot
 from attangent.papers.p5_forecasting.claims import proofs_of_slips
 from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
 
@@ -178,16 +179,11 @@ def inconsistent_task(settings: Settings, seed: int) -> Finding:
             **{f"risk of {name} there": risk for name, risk in ssm.baseline_risks(True).items()},
         },
         figures=(
-            Figure(
+            plot(
                 "How rare the task is",
-                "d",
-                "probability",
-                (
-                    Series.of(
-                        "theta / pi", dimensions, [ResidualSSM(d).inconsistent_share for d in dimensions]
-                    ),
-                ),
-                log_y=True,
+                ("d", "probability"),
+                Series.of("theta / pi", dimensions, [ResidualSSM(d).inconsistent_share for d in dimensions]),
+                log="y",
             ),
         ),
         remark="The task sits where x_d is near 0, so that predicting zero is a strong baseline.",

@@ -8,9 +8,10 @@ from torch import Tensor
 from torch.func import jacrev
 
 from attangent._core.random import generator
-from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series, Settings, claim
+from attangent.audit import Conclusion, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels import Trajectory
 from attangent.papers.common.bounds import LOG10_E, bound_figure, falling, stays_below
+from attangent.papers.common.figures import plot
 from attangent.papers.p5_forecasting.claims.scalar_regression import (
     CONSTANT,
     ScalarRegression,
@@ -66,13 +67,10 @@ def kernel_definition(settings: Settings, seed: int) -> Finding:
             f"eigenvalues above 1e-13 lambda_max at n = {settings.counts[-1]}": rank,
         },
         figures=(
-            Figure(
+            plot(
                 "Smallest eigenvalue against the number of windows",
-                "windows n",
-                "lambda_min / lambda_max",
-                (Series.of("measured", list(relative), list(relative.values())),),
-                log_x=True,
-                log_y=True,
+                ("windows n", "lambda_min / lambda_max"),
+                Series.of("measured", list(relative), list(relative.values())),
             ),
         ),
         remark="Each neuron has one weight, and its variance is a smooth function of it: the spectrum of H "
@@ -138,14 +136,12 @@ def kernel_convergence(settings: Settings, seed: int) -> Finding:
             "|H(t) - H(0)|_F / |H(0)|_F": drift / p.kernel.norm().item(),
         },
         figures=(
-            Figure(
+            plot(
                 "Smallest eigenvalue during training",
-                "step",
-                "lambda_min(H(t))",
-                (
-                    Series.of("measured", looks, lowest),
-                    Series.of("lambda/2", looks, [p.lambda_min / 2] * len(looks), "bound"),
-                ),
+                ("step", "lambda_min(H(t))"),
+                Series.of("measured", looks, lowest),
+                Series.of("lambda/2", looks, [p.lambda_min / 2] * len(looks), "bound"),
+                log="",
             ),
         ),
     )
@@ -285,14 +281,12 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
         ),
         numbers={"B": B, "D": D, "largest |x_ik|": 10 ** rows[0][1], "largest |w_r|": 10 ** rows[1][1]},
         figures=(
-            Figure(
+            plot(
                 "Thirteen parts, bound against measured",
-                "part",
-                "decimal logarithm",
-                (
-                    Series.of("bound", range(1, 14), bounds, "points"),
-                    Series.of("measured", range(1, 14), list(values.values()), "points"),
-                ),
+                ("part", "decimal logarithm"),
+                Series.of("bound", range(1, 14), bounds, "points"),
+                Series.of("measured", range(1, 14), list(values.values()), "points"),
+                log="",
             ),
         ),
         remark=f"O(.) is read as {c:g} around B and D and as {c**3:g} in the exponent.",

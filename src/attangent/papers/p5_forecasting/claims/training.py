@@ -9,6 +9,7 @@ from torch import Tensor
 from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.bounds import bound_figure, falling
+from attangent.papers.common.figures import plot
 from attangent.papers.p5_forecasting.claims import proofs
 from attangent.papers.p5_forecasting.claims.scalar_regression import (
     PAIR,
@@ -209,16 +210,13 @@ def _share_below(w: Tensor, move: float) -> WrongSigns:
 def _shares_figure(
     widths: list[int], shares: list[tuple[WrongSigns, WrongSigns]], ends: list[Converged]
 ) -> Figure:
-    return Figure(
+    return plot(
         "Neurons with another sign than their output weight",
-        "width m",
-        "share",
-        (
-            Series.of("a_r = 1", widths, [share[0].share for share in shares]),
-            Series.of("a_r = -1", widths, [share[1].share for share in shares]),
-            Series.of("largest move R", widths, [end.run.movement[-1].item() for end in ends], "points"),
-        ),
-        log_x=True,
+        ("width m", "share"),
+        Series.of("a_r = 1", widths, [share[0].share for share in shares]),
+        Series.of("a_r = -1", widths, [share[1].share for share in shares]),
+        Series.of("largest move R", widths, [end.run.movement[-1].item() for end in ends], "points"),
+        log="x",
     )
 
 
@@ -317,11 +315,11 @@ def residual_feature(settings: Settings, seed: int) -> Finding:
             },
         },
         figures=(
-            Figure(
+            plot(
                 "Extra attention on the last value",
-                "w",
-                "E S_d - E S_k",
-                (Series.of("measured", settings.grid, excess),),
+                ("w", "E S_d - E S_k"),
+                Series.of("measured", settings.grid, excess),
+                log="",
             ),
         ),
         remark="The convexity that the proof uses does not hold; pairing x_k with -x_k proves (1). In wide "
