@@ -11,12 +11,12 @@ from attangent.compression.attribution import (
     best_of_each_head,
     best_tokens,
     layer_effects,
+    lesson_rows,
     margins,
     scored_width,
     token_scores,
 )
 from attangent.compression.capture import Room, intercepted, prefill
-from attangent.compression.lessons import lesson_rows
 from attangent.compression.text import Turn
 from tests.compression.cases import tiny_llama
 

@@ -7,6 +7,7 @@ from attangent import AttangentError
 from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import Anchors, Elu
 from attangent.compression import distilling
+from attangent.compression.attribution import Teacher, lesson_rows
 from attangent.compression.capture import run
 from attangent.compression.distilling import (
     Distillation,
@@ -15,7 +16,6 @@ from attangent.compression.distilling import (
     enough_steps,
     fitting_rate,
 )
-from attangent.compression.lessons import Teacher, lesson_rows
 from attangent.compression.prompt_cache import whole_prompt, with_states
 from attangent.compression.resume_cache import ResumeCache
 from attangent.compression.text import Turn
@@ -122,7 +122,7 @@ def test_the_teachers_divergence_is_that_of_the_whole_vocabulary_where_all_of_it
 
 def test_what_is_not_kept_counts_as_one(monkeypatch):
     torch.manual_seed(0)
-    monkeypatch.setattr("attangent.compression.lessons._LIKELIEST", 3)
+    monkeypatch.setattr("attangent.compression.attribution._LIKELIEST", 3)
     one, other = torch.randn(2, 5, 40).unbind()
     p, q = one.softmax(-1), other.softmax(-1)
     top = p.topk(3).indices

@@ -23,8 +23,7 @@ from attangent.adapters.config import NTKConfig
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
 from attangent.cli.data import convert_gguf
-from attangent.compression.attribution import token_scores
-from attangent.compression.lessons import lesson_rows
+from attangent.compression.attribution import lesson_rows, token_scores
 from attangent.compression.pipeline import CompressionRun
 from attangent.compression.prompt_cache import PromptCache
 from attangent.compression.request import CompressionRequest

@@ -18,8 +18,7 @@ from torch import Tensor
 
 from attangent._core.files import write_json
 from attangent.compression import CompressionRequest
-from attangent.compression.attribution import best_tokens, token_scores
-from attangent.compression.lessons import lesson_rows
+from attangent.compression.attribution import best_tokens, lesson_rows, token_scores
 from attangent.compression.pipeline import CompressionRun
 from benchmarks.harness import folders
 from benchmarks.suites.compression.means import groups, table

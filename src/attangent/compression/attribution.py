@@ -1,25 +1,29 @@
-"""Scores of a prompt's tokens: how much each head needs them, and the choice of the best.
+"""Lessons on a prompt, scores of its tokens by how much each head needs them, and the choice of the best.
 
 If token j is removed from a head, the output o of a query moves by a_j (o - v_j), where a_j is the query's
 attention to j. With g the gradient of the objective at the output, the objective moves by a_j g.(o - v_j).
 The absolute value of that is the effect of the token on the query.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from attangent._core.errors import AttangentError
 from attangent._core.progress import Advance, no_progress
-from attangent.compression.capture import LayerEffects, Listener, Room, leaf_embeddings
-from attangent.compression.lessons import WIDTH, LessonRow, Teacher
-from attangent.compression.prompt_cache import PromptCache
-from attangent.compression.text import SINKS
+from attangent.compression.capture import LayerEffects, Listener, Room, leaf_embeddings, run_packed
+from attangent.compression.prompt_cache import Handler, PromptCache
+from attangent.compression.text import SINKS, PackedText, Turn, sharing_rows
 
+# Minimum width of a row: short turns share one.
+WIDTH = 96
+# Number of the teacher's most likely tokens that count one by one; all others count as one.
+_LIKELIEST = 256
 # Maximum number of effects in memory at a time, per query head of a KV head.
 _EFFECTS = 3 << 21
 # Answers more certain than this count as certain: their gradients say nothing about the prompt.
@@ -29,6 +33,95 @@ _LARGEST_MARGIN = 8.0
 Scores = Mapping[str, Tensor] | Mapping[str, Sequence[Tensor]]
 # Indices of the tokens to keep, in order, by layer and KV head.
 Chosen = Mapping[str, Sequence[Tensor]]
+
+
+@dataclass(frozen=True)
+class LessonRow:
+    """Several turns in one row.
+
+    Attributes:
+        text: The turns (1, L).
+        counted: Positions (T) whose next token belongs to an answer. Questions are read, but their
+            likelihood does not count.
+    """
+
+    text: PackedText
+    counted: Int[Tensor, " T"]
+
+    def logits(self, model: Any, offset: int, handler: Handler) -> Float[Tensor, "T vocabulary"]:
+        """Return the logits at the positions that count."""
+        # Logits of the whole vocabulary are the largest tensors here: compute only those that count.
+        counted = self.counted.to(model.device)
+        return run_packed(model, self.text, offset, handler, logits_to_keep=counted).logits[0]
+
+    @property
+    def answers(self) -> Int[Tensor, " T"]:
+        """Return the token that follows each position that counts."""
+        return self.text.ids[0, self.counted + 1]
+
+
+def lesson_rows(turns: Sequence[Turn], width: int = WIDTH) -> list[LessonRow]:
+    """Pack all turns that have an answer and at least two tokens.
+
+    Args:
+        turns: The turns.
+        width: Maximum number of tokens per row, unless a single turn has more.
+
+    Raises:
+        AttangentError: If there is no such turn.
+    """
+    turns = [turn for turn in turns if len(turn.ids) > 1 and len(turn.answer)]
+    if not turns:
+        raise AttangentError("there is nothing to train on; pass at least one text of two tokens")
+    lengths = [len(turn.ids) for turn in turns]
+    rows = sharing_rows(lengths, max(width, *lengths))
+    return [_row([turns[index] for index in row]) for row in rows]
+
+
+def _row(turns: Sequence[Turn]) -> LessonRow:
+    return LessonRow(PackedText.of([[turn.ids for turn in turns]]), torch.cat(list(_counted(turns))))
+
+
+def _counted(turns: Sequence[Turn]) -> Iterator[Tensor]:
+    start = 0
+    for turn in turns:
+        end = start + len(turn.ids)
+        yield torch.arange(max(start, start + len(turn.asked) - 1), end - 1)
+        start = end
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """The model's next-token distribution with the whole prompt.
+
+    Attributes:
+        tokens: Most likely tokens (T, 256).
+        log_chances: Their log probabilities (T, 256).
+        log_rest: Log probability (T) of all others together.
+    """
+
+    tokens: Int[Tensor, "T top"]
+    log_chances: Float[Tensor, "T top"]
+    log_rest: Float[Tensor, " T"]
+
+    @classmethod
+    def of(cls, logits: Float[Tensor, "T vocabulary"]) -> "Teacher":
+        """Keep the most likely tokens of these logits."""
+        log_chances = logits.float().log_softmax(dim=-1)
+        top = log_chances.topk(min(_LIKELIEST, log_chances.shape[-1]), dim=-1)
+        return cls(top.indices, top.values, _log_rest(top.values))
+
+    def divergence(self, logits: Float[Tensor, "T vocabulary"]) -> Float[Tensor, ""]:
+        """Return the mean over positions of KL(teacher || student)."""
+        student = logits.float().log_softmax(dim=-1).gather(-1, self.tokens)
+        top = (self.log_chances.exp() * (self.log_chances - student)).sum(dim=-1)
+        rest = self.log_rest.exp() * (self.log_rest - _log_rest(student))
+        return (top + rest).mean()
+
+
+def _log_rest(log_chances: Tensor) -> Tensor:
+    """Return log(1 - sum of probabilities), bounded below so that gradients stay finite."""
+    return torch.log1p(-log_chances.exp().sum(dim=-1).clamp(max=1 - 1e-6))
 
 
 @dataclass

@@ -17,7 +17,7 @@ from attangent._core.random import generator
 from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import Anchors
 from attangent.attention.prefix import Ragged
-from attangent.compression.lessons import LessonRow, Teacher
+from attangent.compression.attribution import LessonRow, Teacher
 from attangent.compression.prompt_cache import PromptCache, PromptState, whole_prompt, with_states
 from attangent.compression.resume_cache import ResumeCache
 

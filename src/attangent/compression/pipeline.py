@@ -15,11 +15,10 @@ from torch import Tensor
 from attangent._core.checks import check_size
 from attangent._core.errors import AttangentError
 from attangent._core.progress import Advance, Progress, Stages, no_progress
-from attangent.compression.attribution import scored_width, token_scores
+from attangent.compression.attribution import LessonRow, Teacher, lesson_rows, scored_width, token_scores
 from attangent.compression.bfloat16 import Halved, fast_products
 from attangent.compression.capture import prefill, sample
 from attangent.compression.distilling import Distillation, distill_states, enough_steps
-from attangent.compression.lessons import LessonRow, Teacher, lesson_rows
 from attangent.compression.memory import return_freed
 from attangent.compression.methods import method_named
 from attangent.compression.methods.base import CompressionMethod, check_room, fit_states
