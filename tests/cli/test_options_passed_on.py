@@ -223,14 +223,14 @@ def own_settings(monkeypatch, tmp_path):
 def test_added_folders_are_described_or_not(tmp_path, monkeypatch):
     call = ["data", "add", str(tmp_path)]
     assert json.loads(RUNNER.invoke(app, [*call, "--json"]).stdout)["folder"] == str(tmp_path)
-    assert RUNNER.invoke(app, [*call, "--quiet"]).output == ""
+    assert RUNNER.invoke(app, [*call, "--quiet"]).stdout == ""
     monkeypatch.setenv("ATTANGENT_DATA", str(tmp_path / "other"))
     assert "overrides added folders" in RUNNER.invoke(app, [*call, "--json"]).stderr
 
 
 @pytest.mark.usefixtures("own_settings")
 def test_downloads_come_from_the_mirror(tmp_path, monkeypatch):
-    from attangent.data import fetching
+    from attangent.data import places
 
     seen = []
 
@@ -239,7 +239,7 @@ def test_downloads_come_from_the_mirror(tmp_path, monkeypatch):
         seen.append((data_set.name, folder.name, mirror))
         return SimpleNamespace(places=[folder / "a.csv"], new=1)
 
-    monkeypatch.setattr(fetching, "fetch", fetch)
+    monkeypatch.setattr(places, "fetch", fetch)
     call = ["data", "get", "ett", "--mirror", "https://here/", "--out", str(tmp_path / "there")]
     assert "ett: 1 files" in RUNNER.invoke(app, call).output
     assert seen == [("ett", "there", "https://here/")]

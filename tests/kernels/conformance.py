@@ -150,19 +150,6 @@ class NetworkConformance:
         J = self.jacobian(network, X)
         torch.testing.assert_close(tangent.push_forward(U).T.reshape(-1), J @ U.reshape(-1))
 
-    def test_spreading_over_workers_gives_the_same(self):
-        from joblib import parallel_config
-
-        network, X, _ = self.example(m=100)
-        with parallel_config(backend="threading"):
-            spread = [network.kernel(X, method=method, jobs=2) for method in ("gemm", "syrk", "pairs")]
-            crossed = network.kernel(X, X[:2], jobs=2)
-        alone = network.kernel(X)
-        for kernel in spread:
-            torch.testing.assert_close(kernel, alone, rtol=1e-13, atol=1e-13)
-        columns = [l * len(X) + i for l in range(network.d_out) for i in range(2)]
-        torch.testing.assert_close(crossed, alone[:, columns], rtol=1e-13, atol=1e-13)
-
     def test_symmetric_initialisation_is_silent(self):
         network, X, _ = self.example(init="symmetric")
         assert network.forward(X).abs().max() <= 1e-12 * network.m

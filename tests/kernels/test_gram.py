@@ -1,4 +1,4 @@
-"""Choice of algorithm, memory that is said before it is taken, and work spread over processes."""
+"""Choice of algorithm, and memory that is said before it is taken."""
 
 import subprocess
 import sys
@@ -9,9 +9,8 @@ import torch
 
 from attangent import AttangentError
 from attangent.kernels import SoftmaxNetwork, unit_data
-from attangent.kernels.gram import _is_inside_a_pool, choose, estimate
+from attangent.kernels.gram import choose, estimate
 from attangent.papers.p1_prefix.network import PrefixNetwork
-from attangent.papers.p2_softmax.networks import ReLUNetwork
 
 
 def layout(d_out, points=8, network=SoftmaxNetwork):
@@ -42,7 +41,6 @@ def test_a_kernel_that_does_not_fit_is_refused_before_the_work():
 def test_the_estimate_covers_the_result(method):
     sizes = replace(layout(8), points=100)
     assert estimate(sizes, None, method) >= 800 * 800 * 8
-    assert estimate(sizes, None, method, jobs=2) > estimate(sizes, None, method)
 
 
 MEASURE = """
@@ -85,53 +83,6 @@ def test_the_memory_taken_is_what_was_said():
         assert 0.4 * float(said) <= float(peak) <= float(said), (method, cross)
 
 
-@pytest.fixture
-def worth_spreading(monkeypatch):
-    """Every kernel is large enough for workers."""
-    monkeypatch.setattr("attangent.kernels.gram._WORK_FOR_PROCESSES", 0)
-
-
-def test_a_small_kernel_is_computed_here_and_says_so():
-    X, _ = unit_data(6, 3, 1, seed=0)
-    network = SoftmaxNetwork(3, 2, 64)
-    with pytest.warns(RuntimeWarning, match="jobs=2 is not used: starting workers takes longer"):
-        assert torch.equal(network.kernel(X, jobs=2), network.kernel(X))
-
-
-@pytest.mark.parametrize("jobs", [0, 10**6, -(10**6)])
-def test_numbers_of_workers_that_are_refused(jobs):
-    X, _ = unit_data(6, 3, 1, seed=0)
-    with pytest.raises(AttangentError, match="expected 1 to 4096 workers"):
-        SoftmaxNetwork(3, 2, 64).kernel(X, jobs=jobs)
-
-
-@pytest.mark.usefixtures("worth_spreading")
-def test_processes_give_the_same():
-    X, _ = unit_data(6, 8, 8, seed=0)
-    for network in (PrefixNetwork(8, 512), ReLUNetwork(8, 8, 512)):
-        alone = network.kernel(X)
-        spread = network.kernel(X, jobs=2)
-        assert (spread - alone).abs().max() <= 1e-14 * alone.abs().max()
-
-
-def test_a_dask_cluster_gives_the_same():
-    distributed = pytest.importorskip("distributed")
-    from joblib import parallel_config
-
-    X, _ = unit_data(6, 8, 8, seed=0)
-    network = PrefixNetwork(8, 512)
-    alone = network.kernel(X)
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster),
-        parallel_config(backend="dask"),
-    ):
-        spread = network.kernel(X, jobs=-1)
-    assert (spread - alone).abs().max() <= 1e-14 * alone.abs().max()
-
-
 def test_sums_do_not_depend_on_the_tangent_being_held():
     X, _ = unit_data(5, 3, 1, seed=0)
     network = SoftmaxNetwork(3, 7, 300, init="independent")
@@ -139,18 +90,8 @@ def test_sums_do_not_depend_on_the_tangent_being_held():
     assert torch.equal(tangent.held().features(slice(0, 300)), tangent.features(slice(0, 300)))
 
 
-@pytest.mark.usefixtures("worth_spreading")
-def test_work_can_be_spread_from_within_threads_and_processes(monkeypatch):
-    """Processes started inside another pool would wait for each other: threads take over there."""
-    import multiprocessing
-    from concurrent.futures import ThreadPoolExecutor
-
+def test_jobs_are_deprecated():
     X, _ = unit_data(6, 3, 1, seed=0)
     network = SoftmaxNetwork(3, 2, 64)
-    assert not _is_inside_a_pool()
-    with ThreadPoolExecutor(2) as threads:
-        assert threads.submit(_is_inside_a_pool).result()
-        for found in threads.map(lambda jobs: network.kernel(X, jobs=jobs), [2, 2, 2]):
-            torch.testing.assert_close(found, network.kernel(X))
-    monkeypatch.setattr(multiprocessing, "parent_process", object)  # as in a worker of somebody's pool
-    torch.testing.assert_close(network.kernel(X, jobs=2), network.kernel(X))
+    with pytest.warns(FutureWarning, match="set_num_threads"):
+        assert torch.equal(network.kernel(X, jobs=2), network.kernel(X))

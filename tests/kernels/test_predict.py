@@ -113,18 +113,6 @@ def test_the_largest_stable_rate_is_where_the_loss_stops_falling():
     assert predict_training(K, r, 1.001 * limit, width=5).loss(20_000) > 1e3
 
 
-def test_effective_dimension_counts_directions():
-    prediction = predict_training(torch.diag(torch.tensor([1.0, 1.0, 1e-9])), torch.ones(3), 0.1)
-    assert prediction.effective_dimension(1e-4) == pytest.approx(2.0, abs=1e-3)
-    assert prediction.effective_dimension(1e-14) == pytest.approx(3.0, abs=1e-3)
-
-
-def test_an_operator_does_not_know_the_effective_dimension():
-    prediction = predict_training(aslinearoperator(np.eye(3)), torch.ones(3), 0.1)
-    with pytest.raises(AttangentError, match="dense kernel"):
-        prediction.effective_dimension(0.1)
-
-
 def test_vectors_stand_in_the_order_of_the_kernels():
     assert torch.equal(vectorise(torch.tensor([[1, 2], [3, 4], [5, 6]])), torch.tensor([1, 3, 5, 2, 4, 6]))
 
@@ -171,7 +159,6 @@ def test_bad_questions_are_refused():
         (lambda: prediction.outputs(torch.ones(2, 4), 1), "test_kernel has shape"),
         (lambda: prediction.outputs(K3, 1, torch.ones(2, 1)), "initial has shape"),
         (lambda: prediction.steps_to(0), "loss is 0"),
-        (lambda: prediction.effective_dimension(-1), "ridge is -1"),
     ):
         with pytest.raises(AttangentError, match=message):
             ask()

@@ -8,7 +8,7 @@ from attangent.kernels.operator import KernelOperator
 from attangent.kernels.tangent import trace_kernel
 from attangent.papers.p1_prefix.network import PrefixNetwork
 from attangent.papers.p2_softmax.networks import ExpNetwork, ReLUNetwork
-from attangent.papers.p5_forecasting.theory.scalar_attention import ScalarAttention
+from attangent.papers.p5_forecasting.theory.attention_model import ScalarAttention
 from tests.kernels.conformance import small_blocks
 
 X, Y = unit_data(7, 3, 3, seed=0)
@@ -27,17 +27,6 @@ def test_the_trace_over_outputs_is_that_of_the_kernel(network):
     with small_blocks():
         traced = trace_kernel(network.tangent(X))
     torch.testing.assert_close(traced, torch.einsum("kikj->ij", full), rtol=1e-11, atol=1e-12)
-
-
-@pytest.mark.parametrize("network", NETWORKS, ids=lambda network: type(network).__name__)
-def test_parts_of_the_neurons_add_up(network):
-    tangent = network.tangent(X)
-    whole = tangent.features(slice(0, 150))
-    one, two = tangent.restricted(slice(0, 60)), tangent.restricted(slice(60, 150))
-    assert (one.m, two.m) == (60, 90)
-    torch.testing.assert_close(
-        torch.cat([one.features(slice(0, 60)), two.features(slice(0, 90))], dim=2), whole
-    )
 
 
 def test_held_gates_are_the_same():

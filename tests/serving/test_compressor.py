@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from attangent.serving import create_app
-from attangent.serving.compressing import _compress
+from attangent.serving.compressor import _compress
 from attangent.serving.protocol import PrefixRequest
 
 DOCUMENT = "The keeper of the tower is old. The light of the tower is green. The boat is called Mary. " * 2

@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from attangent.serving.guard import HEADERS, Guard
-from attangent.serving.metrics import Metrics
+from attangent.serving.guard import HEADERS, Guard, Metrics
 from attangent.serving.settings import ServeSettings
 
 KEY = "a-secret-key"

@@ -6,11 +6,9 @@ import torch
 from attangent import AttangentError, batch
 from attangent.adapters import NTKConfig, attach
 from attangent.compression.session import generate
-from attangent.serving.generation import Generation
-from attangent.serving.prompt_reuse import PromptReuse
+from attangent.serving.generation import Generation, Sampler, TextStream
 from attangent.serving.row_batch import RowBatch
-from attangent.serving.sampling import Sampler
-from attangent.serving.text_stream import TextStream
+from attangent.serving.slot_cache import PromptReuse
 from tests.compression.cases import Letters
 from tests.serving.conftest import drawn_prompt
 

@@ -10,10 +10,8 @@ from attangent import AttangentError, batch
 from attangent.adapters.hub import load_causal_lm
 from attangent.compression import load_compressed
 from attangent.compression.session import generate
-from attangent.serving.generation import Generation
-from attangent.serving.sampling import Sampler
+from attangent.serving.generation import Generation, Sampler, TextStream
 from attangent.serving.scheduler import BASE, BusyError, OutOfTimeError, Scheduler
-from attangent.serving.text_stream import TextStream
 
 TEXTS = ["hello", "the light of the tower", "a", "who is the keeper of the tower?\n" * 12]
 NAMES = [None, "red", "green", "blue"]

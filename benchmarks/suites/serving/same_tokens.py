@@ -22,8 +22,7 @@ from attangent.compression import CompressedPrompt, CompressionRequest
 from attangent.compression.pipeline import CompressionRun
 from attangent.compression.session import generate_text
 from attangent.serving.exports.engine_prefix import write_prefix
-from attangent.serving.exports.engine_server import EngineServer, LlamaServer
-from attangent.serving.exports.entry import ExportRequest, export_prompt
+from attangent.serving.exports.entry import EngineServer, ExportRequest, LlamaServer, export_prompt
 from attangent.serving.exports.plain import plain_prefix
 from attangent.serving.server import address_of
 from benchmarks.suites.compression.bench_compress import smollm2, smollm2_folder

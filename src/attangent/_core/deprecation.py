@@ -97,7 +97,7 @@ MOVED = {
     "forecast.theory": "papers.p5_forecasting.theory",
     "icl.attention": "papers.p4_in_context.one_layer.attention",
     "icl.transformer": "papers.p4_in_context.transformer",
-    "kernels.guarantee": "papers.p1_prefix.guarantee",
+    "kernels.guarantee": "papers.p1_prefix.network",
     "stages.facts": "papers.p3_two_stage.facts",
     "stages.facts.typed_facts": "papers.p3_two_stage.facts.corpora",
     "stages.theory": "papers.p3_two_stage.theory",

@@ -1,8 +1,7 @@
 """Softmax attention with a prefix: exact, and as NTK-Attention with a state of constant size."""
 
 from attangent.attention.backends.torch.portable import merge_prefix
-from attangent.attention.exact import prefix_attention
-from attangent.attention.ntk import ntk_attention
+from attangent.attention.ntk import ntk_attention, prefix_attention
 from attangent.attention.prefix import Prefix
 from attangent.attention.ragged import RaggedState, RaggedTokens
 from attangent.attention.state import PrefixError, PrefixState

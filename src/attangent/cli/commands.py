@@ -165,6 +165,8 @@ EXAMPLES = {
 
 _WITH_THREADS = (tune, predict, compress, generate, chat, serve, export, evaluate, spectrum)
 _WITH_ANSWERS = (generate, stages, spectrum)
+_DEPRECATED = (spectrum, data.add)
+"""`attangent.stages.spectrum` in Python, and ATTANGENT_DATA or `data get --out`, do the same."""
 
 for panel, commands in {
     "Compress a prompt": (compress, generate, chat, serve, export),
@@ -177,9 +179,13 @@ for panel, commands in {
         wrapped = spoken(command, threads=command in _WITH_THREADS, answers=command in _WITH_ANSWERS)
         name = command.__name__.replace("_", "-")
         example = f"Example: {EXAMPLES[name]}" if name in EXAMPLES else None
-        app.command(name, cls=ShortHelpCommand, rich_help_panel=panel, epilog=example)(wrapped)
+        old = command in _DEPRECATED
+        app.command(
+            name, cls=ShortHelpCommand, rich_help_panel=panel, epilog=example, hidden=old, deprecated=old
+        )(wrapped)
 
 data_app = typer.Typer(cls=ShortHelpGroup, no_args_is_help=True, help="List, add and download data sets.")
 app.add_typer(data_app, name="data", rich_help_panel="Inspect")
 for name, command in {"list": data.list_, "add": data.add, "get": data.get}.items():
-    data_app.command(name, cls=ShortHelpCommand)(spoken(command))
+    old = command in _DEPRECATED
+    data_app.command(name, cls=ShortHelpCommand, hidden=old, deprecated=old)(spoken(command))

@@ -43,6 +43,12 @@ _METAVARS = {int: "N", float: "X", Path: "PATH", str: "TEXT"}
 
 ALIASES: dict[str, dict[str, str]] = {"audit": {"first_seed": "seed"}}
 """New names of earlier options by command; the old ones are hidden and still work."""
+HIDDEN: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("chat", "evaluate", "export", "predict"), ("jobs",)),
+    "generate": ("jobs", "out"),
+    "stages": ("out",),
+}
+"""Common options that work and are not shown, by command: OMP_NUM_THREADS and the shell's > do the same."""
 
 
 def spoken(
@@ -72,7 +78,8 @@ def spoken(
         with _interruptible(), _limited_threads(jobs), _silent_libraries(silent), _into(out):
             command(**values)
 
-    ordered = [_styled(each) for each in sorted([*parameters.values(), *hidden, *added], key=_rank)]
+    unseen = HIDDEN.get(command.__name__, ())
+    ordered = [_styled(each, unseen) for each in sorted([*parameters.values(), *hidden, *added], key=_rank)]
     vars(entry)["__signature__"] = inspect.Signature(ordered)
     entry.__annotations__ = {each.name: each.annotation for each in ordered}
     # the help would keep the line breaks of the docstring
@@ -100,12 +107,14 @@ def _rank(parameter: inspect.Parameter) -> tuple[bool, int]:
     return not _is_required(parameter), position
 
 
-def _styled(parameter: inspect.Parameter) -> inspect.Parameter:
+def _styled(parameter: inspect.Parameter, hidden: tuple[str, ...]) -> inspect.Parameter:
     """Put optional common options in their own help panel, and show types in one short word."""
     kind = parameter.annotation.__args__[0]
     info = copy.copy(parameter.annotation.__metadata__[0])
     if parameter.name in COMMON and not _is_required(parameter):
         info.rich_help_panel = PANEL
+    if parameter.name in hidden:
+        info.hidden = True
     inner = next(each for each in _members(kind) if each is not type(None))
     info.help = _with_choices(info.help or "", get_args(inner))
     if isinstance(info, OptionInfo):

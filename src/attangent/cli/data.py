@@ -97,7 +97,7 @@ def get(
     If a download is interrupted, run the same command again to resume it.
     """
     from attangent.data import add_folder, get_set
-    from attangent.data.fetching import fetch
+    from attangent.data.places import fetch
 
     folder = out or Path("attangent-data")
     chosen = [get_set(name) for name in names]
@@ -181,7 +181,7 @@ def _print_folders() -> None:
 
     searched = ", ".join(map(str, folders())) or "no folder yet"
     typer.echo(f"searched: {searched} ({VARIABLE} if set, otherwise the folders in {settings_file()})")
-    hint("attangent data get NAME downloads a set; attangent data add FOLDER adds a folder that has some")
+    hint("attangent data get NAME downloads a set; set ATTANGENT_DATA=FOLDER for a folder that has some")
 
 
 Job = Literal["compress", "tune", "forecast"]

@@ -4,7 +4,7 @@ from attangent._core.deprecation import moved_names
 from attangent.icl.compare import Comparison, RepresentationWarning, compare_to_ridge, predictor_of
 from attangent.icl.dictionary import IN_DOMAIN, OUT_OF_DOMAIN, Dictionary, Prompts, Tasks
 from attangent.icl.learners import sklearn_predictor, text_predictor
-from attangent.icl.ridge import RidgeLimit, clean_risk, expected_distance
+from attangent.icl.rules import RidgeLimit, clean_risk, expected_distance
 
 __all__ = [
     "IN_DOMAIN",

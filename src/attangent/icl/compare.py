@@ -19,8 +19,7 @@ from attangent._core.errors import AttangentError
 from attangent._core.plots import PAST, check_picture, finished, in_style, panels
 from attangent._core.random import generator
 from attangent.icl.dictionary import IN_DOMAIN, Dictionary, Tasks
-from attangent.icl.ridge import RidgeLimit
-from attangent.icl.rules import RULES
+from attangent.icl.rules import RULES, RidgeLimit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -3,14 +3,16 @@
 from attangent._core.deprecation import moved_names
 from attangent.kernels.data import unit_data
 from attangent.kernels.descent import Trajectory, descend
-from attangent.kernels.modules.dense import tangent_kernel
-from attangent.kernels.modules.drift import KernelDrift, drift_callback
-from attangent.kernels.modules.linearised import LinearisedRun, train_linearised
-from attangent.kernels.modules.operator import TangentOperator, tangent_operator
-from attangent.kernels.network import TwoLayerNetwork
+from attangent.kernels.modules.dense import KernelDrift, drift_callback, tangent_kernel
+from attangent.kernels.modules.operator import (
+    LinearisedRun,
+    TangentOperator,
+    tangent_operator,
+    train_linearised,
+)
+from attangent.kernels.network import SoftmaxNetwork, TwoLayerNetwork
 from attangent.kernels.operator import KernelOperator, largest_eigenvalue, smallest_eigenvalue, solve
 from attangent.kernels.predict import Prediction, log_gap, predict_training, vectorise
-from attangent.kernels.softmax import SoftmaxNetwork
 from attangent.kernels.tangent import Tangent
 
 __all__ = [
@@ -39,7 +41,7 @@ __all__ = [
 
 _P1 = "attangent.papers.p1_prefix"
 _P2 = "attangent.papers.p2_softmax.networks"
-_P5 = "attangent.papers.p5_forecasting.theory.scalar_attention"
+_P5 = "attangent.papers.p5_forecasting.theory.attention_model"
 __getattr__ = moved_names(
     __name__,
     "0.2",

@@ -1,8 +1,9 @@
-"""The base class of two-layer networks: a subclass defines its tangent, everything else follows."""
+"""Two-layer networks: a subclass of the base class defines its tangent, such as the softmax network of P2."""
 
 import copy
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar, get_args
 
 import torch
@@ -10,13 +11,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attangent._core.checks import check_choice, check_positive, check_size
+from attangent._core.deprecation import warn_deprecated
 from attangent._core.errors import AttangentError
 from attangent.kernels.checks import DEFAULT_MEMORY_LIMIT, as_points, as_targets
 from attangent.kernels.data import Init, draw_weights
 from attangent.kernels.descent import Trajectory, descend
 from attangent.kernels.gram import Method, check_kernel_memory, gram
 from attangent.kernels.operator import KernelOperator
-from attangent.kernels.tangent import Tangent
+from attangent.kernels.tangent import DenseFactor, Factor, Tangent, neuron_blocks
 
 Kind = Literal["exact", "paper"]
 _Network = TypeVar("_Network", bound="TwoLayerNetwork")
@@ -162,7 +164,7 @@ class TwoLayerNetwork(ABC):
         kind: Kind = "exact",
         method: Method = "auto",
         memory_limit: float = DEFAULT_MEMORY_LIMIT,
-        jobs: int | None = 1,
+        jobs: int | None = None,
     ) -> Float[Tensor, "rows columns"]:
         """Compute H = J J'/width, the Gram matrix of the output gradients.
 
@@ -172,7 +174,7 @@ class TwoLayerNetwork(ABC):
             kind: `exact`, or `paper` to leave out the direct term as P1 Definition G.1 does.
             method: `auto` picks the fastest of `gemm`, `syrk` (symmetric kernels) and `pairs` (many outputs).
             memory_limit: Most bytes to take.
-            jobs: Number of joblib workers that share the neurons; -1 for one per core.
+            jobs: Deprecated and without effect; torch's threads share the work (`torch.set_num_threads`).
 
         Returns:
             H (d_out n, d_out n2).
@@ -180,14 +182,16 @@ class TwoLayerNetwork(ABC):
         Raises:
             AttangentError: If the matrix needs more than `memory_limit` bytes (checked first).
         """
+        if jobs is not None:
+            warn_deprecated("kernel(jobs=)", "torch.set_num_threads", "0.3")
         X = as_points("X", X, self.d_in, self.W)
         X2 = None if X2 is None else as_points("X2", X2, self.d_in, self.W)
         # One point's tangent gives the layout, so that memory is checked before n of them are computed.
         layout = self.tangent(X[:1], kind).layout
         right_layout = None if X2 is None else replace(layout, points=len(X2))
-        check_kernel_memory(replace(layout, points=len(X)), right_layout, method, memory_limit, jobs)
+        check_kernel_memory(replace(layout, points=len(X)), right_layout, method, memory_limit)
         right = None if X2 is None else self.tangent(X2, kind)
-        return gram(self.tangent(X, kind), right, method, jobs)
+        return gram(self.tangent(X, kind), right, method)
 
     def kernel_operator(
         self, X: Any, X2: Any = None, kind: Kind = "exact", memory_limit: float = DEFAULT_MEMORY_LIMIT
@@ -221,3 +225,95 @@ class TwoLayerNetwork(ABC):
             Losses, movement and gradient norms of all steps.
         """
         return descend(self, X, Y, rate, steps, **record)
+
+
+class SoftmaxNetwork(TwoLayerNetwork):
+    """F(x) = m a softmax(W'x), with W (d_in, m) trained and a (d_out, m) fixed (P2 Eq. 1).
+
+    With S = softmax(X W), mu = S a' and R = F - Y the gradient of 1/2 |R|^2 is
+    m X'(S * (R a - (R * mu) 1)) (Claim 3.4), and the kernel (Definition 3.6) is J J'/m.
+
+    Args:
+        d_in: Dimension of a point.
+        d_out: Number of outputs.
+        m: Number of hidden neurons.
+        sigma: Standard deviation of the initial weights.
+        init: `symmetric` (the network starts at zero; m must be even) or `independent`.
+        seed: Seed of the weights.
+        dtype: Precision of weights and results.
+
+    Example:
+        >>> network = SoftmaxNetwork(d_in=4, d_out=2, m=512, seed=0)
+        >>> network.kernel(torch.eye(4)).shape
+        torch.Size([8, 8])
+    """
+
+    @property
+    def width(self) -> float:
+        """m: the kernel is J J'/m."""
+        return float(self.m)
+
+    def probabilities(self, X: Any) -> Float[Tensor, "n m"]:
+        """Compute S = softmax(X W).
+
+        Args:
+            X: Points (n, d_in).
+
+        Returns:
+            S (n, m).
+        """
+        return torch.softmax(as_points("X", X, self.d_in, self.W) @ self.W, dim=1)
+
+    def _tangent(self, X: Tensor) -> Tangent:
+        return softmax_tangent(X, self.W, DenseFactor(self.a))
+
+
+@dataclass(frozen=True)
+class SoftmaxGate:
+    """P[i, r] = exp(x_i.w_r - peak_i) / mass_i."""
+
+    X: Float[Tensor, "n p"]
+    W: Float[Tensor, "p m"]
+    peak: Float[Tensor, " n"]
+    mass: Float[Tensor, " n"]
+
+    def __call__(self, block: slice) -> Tensor:
+        logits = self.X @ self.W[:, block]
+        # In place: the block of logits is the only large temporary.
+        return logits.sub_(self.peak[:, None]).exp_().div_(self.mass[:, None])
+
+
+def softmax_tangent(X: Tensor, W: Tensor, values: Factor, direct: Tensor | None = None) -> Tangent:
+    """Return the tangent of F = m S v', S = softmax(X W): gate m S and centre mu = S v'."""
+    m = W.shape[1]
+    stretches = neuron_blocks(m, max(len(X), len(W)), X.element_size())
+    gate: Factor
+    # One block: S is small, so store it as the gate and skip the blockwise normalisation.
+    if len(stretches) == 1:
+        S = torch.softmax(X @ W, dim=1)
+        mu = S @ values(stretches[0]).T
+        gate = DenseFactor(m * S)
+    else:
+        peak, total, mu = _normalise(X, W, values, stretches)
+        # mass = total / m folds the factor m of the network into the gate: P = m S.
+        gate = SoftmaxGate(X, W, peak, total / m)
+    return Tangent(m * mu, X, gate, values, m, float(m), centre=mu, direct=direct)
+
+
+def _normalise(
+    X: Tensor, W: Tensor, values: Factor, stretches: Iterable[slice]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Largest logit, sum of exp(logit - largest), and mu = S v', accumulated block by block."""
+    peak = X.new_full((len(X),), -torch.inf)
+    total = torch.zeros_like(peak)
+    weighted = 0.0 * X[:, :1]
+    for block in stretches:
+        logits = X @ W[:, block]
+        higher = torch.maximum(peak, logits.amax(dim=1))
+        weights = logits.sub_(higher[:, None]).exp_()
+        # Online softmax: when a block raises the peak, rescale what earlier blocks added.
+        fade = (peak - higher).exp()
+        total = total * fade + weights.sum(dim=1)
+        weighted = weighted * fade[:, None] + weights @ values(block).T
+        peak = higher
+    return peak, total, weighted / total[:, None]

@@ -75,11 +75,11 @@ def predict_training(
     R = as_tensor("residual", residual).double()
     r = vectorise(R) if R.ndim == 2 else R.reshape(-1)
     outputs = R.shape[1] if R.ndim == 2 else 1
-    complete = not isinstance(kernel, LinearOperator)
-    K: Any = as_tensor("kernel", kernel).double() if complete else kernel
+    dense = not isinstance(kernel, LinearOperator)
+    K: Any = as_tensor("kernel", kernel).double() if dense else kernel
     _check_pair(tuple(K.shape), r)
-    eigenvalues, eigenvectors = _spectrum(K) if complete else krylov_spectrum(K, r, krylov)
-    return Prediction(eigenvalues, eigenvectors, r, rate * width, width, outputs, complete)
+    eigenvalues, eigenvectors = _spectrum(K) if dense else krylov_spectrum(K, r, krylov)
+    return Prediction(eigenvalues, eigenvectors, r, rate * width, width, outputs)
 
 
 def _check_pair(shape: tuple[int, ...], r: Tensor) -> None:
@@ -121,7 +121,6 @@ class Prediction:
         step_rate: Learning rate times width.
         width: The kernel is J J'/width.
         d_out: Number of outputs.
-        complete: Whether these are all eigenvalues of the kernel.
 
     Example:
         >>> prediction = predict_training(torch.eye(2), torch.ones(2), rate=0.5)
@@ -137,13 +136,11 @@ class Prediction:
         step_rate: float,
         width: float,
         d_out: int,
-        complete: bool,
     ):
         self.eigenvalues = eigenvalues
         self.eigenvectors = eigenvectors
         self.width = width
         self.d_out = d_out
-        self.complete = complete
         self._rate = step_rate
         self._coefficients = eigenvectors.T @ residual.to(eigenvectors)
 
@@ -277,24 +274,6 @@ class Prediction:
             else:
                 low = middle
         return high
-
-    def effective_dimension(self, ridge: float) -> float:
-        """Compute sum_j e_j / (e_j + ridge), the number of directions that matter at this ridge.
-
-        Args:
-            ridge: The ridge, or 1/(rate t) for t steps of gradient descent.
-
-        Returns:
-            The effective dimension.
-
-        Raises:
-            AttangentError: If the prediction was made from an operator.
-        """
-        check_positive("ridge", ridge)
-        if not self.complete:
-            raise AttangentError("effective_dimension needs every eigenvalue: predict from the dense kernel")
-        e = self.eigenvalues.clamp(min=0)
-        return (e / (e + ridge)).sum().item()
 
     def _reaches(self, loss: float) -> bool:
         # A factor above 1 grows without bound; a factor of exactly 1 never shrinks.

@@ -41,9 +41,6 @@ class Factor(Protocol):
     """A matrix with one column per neuron, computed block by block so that it never exists at once."""
 
     def __call__(self, block: slice) -> Tensor: ...
-    def restricted(self, span: slice) -> "Factor":
-        """Return the factor of the neurons in `span`, small enough to send to a worker."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -54,10 +51,6 @@ class DenseFactor:
 
     def __call__(self, block: slice) -> Tensor:
         return self.matrix[:, block]
-
-    def restricted(self, span: slice) -> "DenseFactor":
-        # A slice is a view that would drag the storage of all neurons to the worker; a clone does not.
-        return DenseFactor(self.matrix[:, span].clone())
 
 
 @dataclass(frozen=True)
@@ -148,23 +141,6 @@ class Tangent:
     def held(self) -> "Tangent":
         """Return the tangent with the gate (n, m) computed once and stored."""
         return replace(self, gate=DenseFactor(self.gate(slice(0, self.m))))
-
-    def restricted(self, span: slice) -> "Tangent":
-        """Return the tangent of some neurons; J J' is the sum over disjoint spans.
-
-        Args:
-            span: Neurons to retain.
-
-        Returns:
-            A tangent with `len(span)` neurons that shares no memory with this one.
-        """
-        return replace(
-            self,
-            gate=self.gate.restricted(span),
-            values=self.values.restricted(span),
-            m=len(range(*span.indices(self.m))),
-            direct=None if self.direct is None else self.direct[span].clone(),
-        )
 
     def features(self, block: slice) -> Float[Tensor, "d_out n block"]:
         """Compute G[l, i, r] = P[i, r] (v[l, r] - mu[i, l]).

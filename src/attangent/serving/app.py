@@ -23,8 +23,7 @@ from attangent.serving.catalog import Catalog, ServedModel
 from attangent.serving.compressor import Compressor
 from attangent.serving.errors import ApiError, error_body
 from attangent.serving.generation import TextPiece
-from attangent.serving.guard import Guard
-from attangent.serving.metrics import Metrics
+from attangent.serving.guard import Guard, Metrics
 from attangent.serving.prefix_store import PrefixStore
 from attangent.serving.protocol import ChatRequest, CompletionRequest, PrefixRequest
 from attangent.serving.responses import AnswerSet, ClientGoneError, Writer, event, streamed

@@ -2,17 +2,24 @@
 
 import json
 import logging
+import os
 import queue
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from attangent.serving.prefix_store import PrefixStore, StoredPrefix
+from attangent._core.errors import AttangentError
+from attangent._core.files import only_writer, read_json, real_folder
+from attangent.serving.prefix_store import PREFIX, REQUEST, PrefixStore, StoredPrefix
 
 _log = logging.getLogger("attangent.serving")
 _LONGEST_ERROR = 2000
+_PATIENCE = 60.0
+_NICE = 10
 
 
 class Compressor:
@@ -26,7 +33,7 @@ class Compressor:
         on_ready: Called with every prefix that is ready.
     """
 
-    command = (sys.executable, "-m", "attangent.serving.compressing")
+    command = (sys.executable, "-m", "attangent.serving.compressor")
 
     def __init__(self, store: PrefixStore, model: str, on_ready: Callable[[StoredPrefix], None]):
         self.store = store
@@ -115,3 +122,73 @@ class Compressor:
             self.store.update(id, stage=news["stage"], done=news["done"], total=news["total"])
         elif "size" in news:
             self.store.add_point(id, news["size"], news["kept"], news["asked"])
+
+
+def main() -> None:
+    """Compress one prefix: `python -m attangent.serving.compressor`, as the server starts it.
+
+    Read one JSON line, {"model": ..., "folder": ...}, and write the progress as JSON lines; the last one says
+    how it ended.
+    """
+    # What libraries print must not mix with the report.
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    request = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_server, daemon=True).start()
+    os.nice(_NICE)  # answers come first
+
+    def report(**news: Any) -> None:
+        out.write(json.dumps(news) + "\n")
+
+    try:
+        _compress(request["model"], Path(request["folder"]), report)
+    except (AttangentError, OSError, MemoryError) as error:
+        report(error=str(error) or type(error).__name__)
+        sys.exit(1)
+    report(ready=True)
+
+
+def _end_with_server() -> None:
+    """End this process when the server has closed the pipe, by whatever end."""
+    sys.stdin.read()
+    os._exit(1)
+
+
+def _compress(model: str, folder: Path, report: Any) -> None:
+    from attangent.adapters.hub import load_causal_lm
+    from attangent.compression.entry import compress_to_folder
+    from attangent.compression.prompt import as_prompt
+    from attangent.compression.request import CompressionRequest
+    from attangent.compression.size_search import KEPT
+
+    def progress(name: str, done: int, total: int) -> None:
+        if name.startswith(KEPT):
+            report(size=int(name.removeprefix(KEPT)), kept=done, asked=total)
+        else:
+            report(stage=name, done=done, total=total)
+
+    request = read_json(folder / REQUEST)["request"]
+    network, tokenizer = load_causal_lm(model)
+    prompt = as_prompt(request["text"], tokenizer)
+    out = real_folder(folder / PREFIX)
+    _wait_for_writer(out)
+    compress_to_folder(
+        network, tokenizer, CompressionRequest(prompt, request["keep"], request["size"]), out, progress
+    )
+
+
+def _wait_for_writer(folder: Path) -> None:
+    """Wait until the process of a killed server has ended, too."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            with only_writer(folder, "compression"):
+                return
+        except AttangentError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.2)
+
+
+if __name__ == "__main__":
+    main()

@@ -11,11 +11,9 @@ from typing import Any
 from attangent import __version__
 from attangent.serving.catalog import ServedModel
 from attangent.serving.errors import ApiError
-from attangent.serving.generation import AnswerUsage, Generation, TextPiece
+from attangent.serving.generation import AnswerUsage, Generation, Sampler, TextPiece, TextStream, TokenChance
 from attangent.serving.protocol import ChatRequest, CompletionRequest
-from attangent.serving.sampling import Sampler, TokenChance
 from attangent.serving.scheduler import Scheduler
-from attangent.serving.text_stream import TextStream
 
 DONE = "data: [DONE]\n\n"
 

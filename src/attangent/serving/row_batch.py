@@ -10,10 +10,8 @@ from torch import Tensor
 
 from attangent._core.errors import AttangentError
 from attangent.adapters.record import Record, find_record, slots, states_of
-from attangent.serving.generation import FinishReason, Generation, TextPiece
-from attangent.serving.prompt_reuse import PromptReuse
-from attangent.serving.sampling import chance_of
-from attangent.serving.slot_cache import KeyValue, SlotCache
+from attangent.serving.generation import FinishReason, Generation, TextPiece, chance_of
+from attangent.serving.slot_cache import KeyValue, PromptReuse, SlotCache
 
 CHUNK = 256
 """Tokens of a prompt that are read between two steps of the running texts."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from attangent._core.errors import AttangentError
 from attangent.serving.generation import Generation
-from attangent.serving.prompt_reuse import PromptReuse
 from attangent.serving.row_batch import CHUNK, RowBatch
+from attangent.serving.slot_cache import PromptReuse
 
 BASE = "base"
 """Name of the network that all prefixes share."""

@@ -89,7 +89,7 @@ def test_findings_of_one_paper_do_not_depend_on_another_papers_claims():
 
 def test_a_check_of_p2_depends_on_its_network():
     reached = code._reachable("attangent.papers.p2_softmax.claims.convergence")
-    assert {"attangent.kernels.softmax", "attangent._core.random", "attangent.audit.finding"} <= reached
+    assert {"attangent.kernels.network", "attangent._core.random", "attangent.audit.finding"} <= reached
     assert not any(name.startswith("attangent.audit.report.page") for name in reached)
     assert "attangent.kernels" not in reached
     assert "attangent.kernels.scalar_attention" not in reached

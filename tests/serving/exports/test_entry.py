@@ -11,8 +11,13 @@ from attangent import AttangentError
 from attangent._core.files import write_json
 from attangent.compression import load_compressed
 from attangent.serving.exports.engine_prefix import EnginePrefix, Marker, read_prefix
-from attangent.serving.exports.engine_server import LlamaServer
-from attangent.serving.exports.entry import ExportRequest, ask_engine, export_prompt, read_questions
+from attangent.serving.exports.entry import (
+    ExportRequest,
+    LlamaServer,
+    ask_engine,
+    export_prompt,
+    read_questions,
+)
 from attangent.serving.exports.plain import base_model, plain_prefix
 from tests.compression.cases import ChatLetters, Letters, tiny_llama
 from tests.serving.exports.cases import SIZE, TEXT, LlamaStandIn, greedy, serving, write_prompt

@@ -13,8 +13,7 @@ from attangent.adapters.hub import load_causal_lm
 from attangent.compression.entry import compress
 from attangent.compression.session import generate_text
 from attangent.serving.exports.engine_prefix import EnginePrefix, Layer, Marker
-from attangent.serving.exports.engine_server import LlamaServer
-from attangent.serving.exports.entry import ExportRequest, export_prompt
+from attangent.serving.exports.entry import ExportRequest, LlamaServer, export_prompt
 from attangent.serving.exports.slot_file import (
     _FORMATS,
     Section,

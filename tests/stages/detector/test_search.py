@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from attangent import AttangentError
-from attangent.stages.detector.loss_model import LossChange, LossCurve
-from attangent.stages.detector.noise import Noise
+from attangent.stages.detector.loss_model import LossChange, LossCurve, Noise
 from attangent.stages.detector.search import (
     _FIRST,
     _LATER,

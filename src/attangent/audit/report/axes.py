@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attangent.audit.report.readable import readable, scientific
+from attangent.audit.report.phrases import readable, scientific
 
 Vector = NDArray[np.float64]
 

@@ -15,8 +15,7 @@ from attangent.audit.claims import NATURES
 from attangent.audit.finding import Conclusion, Verdict
 from attangent.audit.plugins import cited
 from attangent.audit.report.figures import FigureFile
-from attangent.audit.report.phrases import MEANINGS, headline, reason, values
-from attangent.audit.report.readable import readable
+from attangent.audit.report.phrases import MEANINGS, headline, readable, reason, values
 from attangent.audit.report.summaries import summarise
 from attangent.audit.results import Result, Run, totals
 

@@ -27,12 +27,16 @@ from attangent.audit.report.phrases import (
     NATURE_MEANINGS,
     RELATIONS,
     SIGNS,
+    duration,
+    formula,
     headline,
     missed,
+    power_of_ten,
+    readable,
     reason,
+    told_apart,
     values,
 )
-from attangent.audit.report.readable import duration, formula, power_of_ten, readable, told_apart
 from attangent.audit.report.summaries import ProofGraph, Summary, proof_graph, summarise
 from attangent.audit.results import Result, Run, SeedValues, counted, totals
 from attangent.audit.storing import FindingRecord, plain

@@ -5,8 +5,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from attangent.stages.detector.loss_model import LossChange, LossCurve, LossFit, step_at
-from attangent.stages.detector.noise import NOISES, Array, spread, whitening
+from attangent.stages.detector.loss_model import (
+    NOISES,
+    Array,
+    LossChange,
+    LossCurve,
+    LossFit,
+    spread,
+    step_at,
+    whitening,
+)
 from attangent.stages.detector.search import ChangeResiduals, other_shapes, search, threshold
 
 FEWEST = 20

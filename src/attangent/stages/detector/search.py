@@ -8,8 +8,18 @@ from itertools import pairwise
 import numpy as np
 
 from attangent._core.checks import check_between
-from attangent.stages.detector.loss_model import SHAPES, LossChange, LossCurve, LossFit
-from attangent.stages.detector.noise import SCOUTS, Array, Noise, least_squares, spread, whitening
+from attangent.stages.detector.loss_model import (
+    SCOUTS,
+    SHAPES,
+    Array,
+    LossChange,
+    LossCurve,
+    LossFit,
+    Noise,
+    least_squares,
+    spread,
+    whitening,
+)
 
 _AHEAD = 2
 """Changes to try after the last one that paid: two or three similar falls look straight until all are in."""
