@@ -13,6 +13,7 @@ import gzip
 import json
 import math
 import os
+import random
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -32,7 +33,6 @@ from attangent.tuning.request import TrainingSettings
 from attangent.tuning.running import StartedMethod, start_method
 from attangent.tuning.trainer import SeededOrder, optimiser
 from benchmarks.suites.compression.bench_compress import smollm2_folder
-from benchmarks.suites.tuning.completions import sums
 
 EPOCHS = 4
 BATCH = 16
@@ -52,11 +52,17 @@ RUNS = (
 
 def rows_of(data: Path) -> tuple[list[Completion], list[Completion], list[Completion]]:
     """Return the rows to train on, the held-out rows, and the rows outside the format."""
-    pairs = [Completion(prompt, text) for prompt, text in sums(data, data, 7)[: TRAIN + HELD]]
+    pairs = sums(random.Random(7))
     with gzip.open(data / "gsm8k/train.jsonl.gz", "rt") as file:
         others = [row for row in map(json.loads, file) if len(row["question"]) < 150][:HELD]
     outside = [Completion(row["question"], row["answer"][:150]) for row in others]
     return pairs[:TRAIN], pairs[TRAIN:], outside
+
+
+def sums(draw: random.Random) -> list[Completion]:
+    """Return sums of two numbers, all different, the answer between signs."""
+    pairs = draw.sample([(a, b) for a in range(10, 100) for b in range(10, 100)], TRAIN + HELD)
+    return [Completion(f"{a} and {b} make", f" <{a + b}>") for a, b in pairs]
 
 
 def base_samples(model: Any, tokenizer: Any) -> Tensor:
