@@ -17,12 +17,12 @@ def panel_of(count=12, period=4):
     return Panel.of([10 + np.cumsum(RNG.normal(size=n)) for n in lengths], period)
 
 
-@pytest.mark.parametrize("constants", ["none", "one", "category"])
+@pytest.mark.parametrize("constants", ["one", "category"])
 def test_against_ridge_on_all_windows(monkeypatch, constants):
     panel, L, H = panel_of(), 6, 3
     kinds = np.arange(len(panel)) % 3
     panel = Panel(panel.values, panel.lengths, panel.period, kinds)
-    columns = {"none": np.empty((12, 0)), "one": np.ones((12, 1)), "category": np.eye(3)[kinds]}[constants]
+    columns = {"one": np.ones((12, 1)), "category": np.eye(3)[kinds]}[constants]
     monkeypatch.setattr(pooled_ridge, "PENALTIES", (0.1,))
     fit = RidgeFit.of(panel, H, L, np.ones(len(panel), dtype=bool))
     rows, added, scale = [], [], seasonal_scale(panel)
@@ -53,7 +53,7 @@ def test_short_series_get_the_other_forecast_and_thinning_keeps_the_latest(monke
     theta = {"theta": np.full((7, 2), 1.0), "theta-log": np.full((7, 2), 2.0)}
     found = PooledRidge().forecast(panel, 2, theta)
     assert found["ridge-1"][-1].tolist() == [1.0, 1.0]
-    assert found["ridge-intercept-3-log"][-1].tolist() == [2.0, 2.0]
+    assert found["ridge-3-log"][-1].tolist() == [2.0, 2.0]
     assert not np.array_equal(found["ridge-1"][0], theta["theta"][0])
     monkeypatch.setattr(pooled_ridge, "MOST_WINDOWS", 30)
     assert np.isfinite(PooledRidge().forecast(panel, 2, theta)["ridge-1"]).all()
@@ -61,7 +61,7 @@ def test_short_series_get_the_other_forecast_and_thinning_keeps_the_latest(monke
 
 def test_too_few_windows_are_not_fitted_to():
     panel = Panel.of([np.arange(9.0)], 1)
-    assert RidgeFit.of(panel, 2, 3, np.array([True])).predict(panel, "none") is None
+    assert RidgeFit.of(panel, 2, 3, np.array([True])).predict(panel, "one") is None
     assert lookbacks(panel) == (3, 5, 7)
 
 
@@ -72,8 +72,8 @@ def test_categories_that_go_different_ways_are_told_apart():
     actual = np.stack([one[-H:] for one in series])
     otherwise = {name: np.zeros((40, H)) for name in ("theta", "theta-log")}
     found = PooledRidge().forecast(panel, H, otherwise)
-    error = {kind: np.abs(found[f"ridge-{kind}-1"] - actual).mean() for kind in ("intercept", "category")}
-    assert error["category"] < 0.9 * error["intercept"]
+    error = {name: np.abs(found[name] - actual).mean() for name in ("ridge-1", "ridge-category-1")}
+    assert error["ridge-category-1"] < 0.9 * error["ridge-1"]
     assert not any("category" in name for name in PooledRidge().forecast(Panel.of(series, 1), H, otherwise))
 
 

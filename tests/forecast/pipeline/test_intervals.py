@@ -41,6 +41,15 @@ def test_intervals_are_wide_where_models_disagree_and_cover_as_often():
         assert inside.mean() == pytest.approx(0.8, abs=0.03)
 
 
+def test_steps_that_were_never_held_back_grow_like_a_random_walk():
+    known = errors(2000, 12)
+    known[:, 5:] = np.nan
+    q = quantiles_of(known, 1, P, np.array([50]))[0]
+    new = errors(20_000, 12, seed=1)
+    assert ((q[:, 1] <= new) & (new <= q[:, 3])).mean() == pytest.approx(0.8, abs=0.03)
+    np.testing.assert_allclose(q[11], q[4] * np.sqrt(12 / 5))
+
+
 def test_errors_that_lean_to_one_side_at_few_origins_do_not_lean_the_intervals():
     q = quantiles_of(np.abs(errors(200)), 1, P, np.array([50]))[0]
     np.testing.assert_allclose(q, -q[:, ::-1], atol=1e-9)

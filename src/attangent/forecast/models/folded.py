@@ -35,26 +35,38 @@ class FoldedSeasons(PanelModel):
     """y_{c, j} = l_c + s_j, or l_c s_j in "-log": l_c the mean of season c, s_j the median of its steps.
 
     Levels, or their logarithms, follow a ridge regression on a trend, the last level and the level one longer
-    cycle before, less a smooth pattern over that cycle: a year of weeks or days.
+    cycle before, less a smooth pattern over that cycle: a year of weeks or days. The mean of a season lags
+    behind a series with a trend, so in further members every value is a level, less its seasonal index.
     """
 
     families = ("folded",)
 
     def forecast(self, panel: Panel, horizon: int, earlier: Mapping[str, Array]) -> dict[str, Array]:
-        """Return "folded" and "folded-log"; series of fewer than eight values get Theta's forecast."""
-        size = season_size(panel)
-        count = int((panel.lengths >= max(FEWEST_VALUES, 4 * size)).sum())
-        plain = earlier["theta"].copy()
-        logs = earlier["theta-log"].copy()
-        if count:
-            known = panel.rows(0, count)
-            plain[:count] = _forecasts(known, size, horizon, logarithms=False)
-            usable = _usable(known, size)[:, None]
-            ones = np.where(np.isfinite(known.values), 1.0, np.nan)
-            positive = replace(known, values=np.where(usable, known.values, ones))
-            values = _forecasts(positive, size, horizon, logarithms=True)
-            logs[:count] = np.where(usable, values, plain[:count])
-        return {"folded": plain, "folded-log": logs}
+        """Return "folded" and "folded-log", and with levels of one value "folded-values" and its "-log".
+
+        Series of fewer than eight values get Theta's forecast.
+        """
+        members = _members(panel, season_size(panel), horizon, earlier)
+        if panel.period == 1:
+            return members
+        values = _members(panel, 1, horizon, earlier)
+        return members | {name.replace("folded", "folded-values"): values[name] for name in values}
+
+
+def _members(panel: Panel, size: int, horizon: int, earlier: Mapping[str, Array]) -> dict[str, Array]:
+    """Return "folded" and "folded-log" with levels that are means of `size` steps."""
+    count = int((panel.lengths >= max(FEWEST_VALUES, 4 * size)).sum())
+    plain = earlier["theta"].copy()
+    logs = earlier["theta-log"].copy()
+    if count:
+        known = panel.rows(0, count)
+        plain[:count] = _forecasts(known, size, horizon, logarithms=False)
+        usable = _usable(known, size)[:, None]
+        ones = np.where(np.isfinite(known.values), 1.0, np.nan)
+        positive = replace(known, values=np.where(usable, known.values, ones))
+        values = _forecasts(positive, size, horizon, logarithms=True)
+        logs[:count] = np.where(usable, values, plain[:count])
+    return {"folded": plain, "folded-log": logs}
 
 
 def season_size(panel: Panel) -> int:

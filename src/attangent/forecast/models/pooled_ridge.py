@@ -13,8 +13,8 @@ from attangent.forecast.models.base import PanelModel
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Constants = Literal["none", "one", "category"]
-"""What is added to every forecast: nothing, an intercept, or an intercept per category of series."""
+Constants = Literal["one", "category"]
+"""What is added to every forecast: an intercept, or an intercept per category of series."""
 
 PENALTIES = (1e-3, 1e-2, 0.03, 0.1, 0.3)
 USUAL_PENALTY = 0.03
@@ -29,16 +29,16 @@ PIECE_VALUES = 4_000_000
 class PooledRidge(PanelModel):
     """(y - x_L) / s = W'(x - x_L) / s + b, s the seasonal scale of the series; ridge over all series.
 
-    There is a member per look-back, with and without intercept b (and with one per category if series have
+    There is a member per look-back with one intercept b (and with one per category if series have
     categories), on the series and ("-log") on the logarithms of positive ones.
     """
 
     families = ("ridge",)
 
     def forecast(self, panel: Panel, horizon: int, earlier: Mapping[str, Array]) -> dict[str, Array]:
-        """Return "ridge-1" to "ridge-3", "ridge-intercept-1" and so on; short series get Theta's forecast."""
+        """Return "ridge-1" to "ridge-3", "ridge-category-1" and so on; short series get Theta's forecast."""
         logs = Logarithms.of(panel)
-        kinds: dict[str, Constants] = {"ridge": "none", "ridge-intercept": "one"}
+        kinds: dict[str, Constants] = {"ridge": "one"}
         if panel.category is not None:
             kinds["ridge-category"] = "category"
         forecasts: dict[str, Array] = {}

@@ -23,6 +23,8 @@ DEMAND = "intermittent"
 """Family for series with many zeros: never combined with the others, used for those series alone."""
 SHARPNESS = 8.0
 """A model with twice the error gets 2^-8 of the weight."""
+FAVOURED = {"folded": 1.5}
+"""Weight of a family before any error is known, if it is not 1: it errs least like the others."""
 PANEL_COUNTS_FOR = 3.0
 """The errors of the panel count as much as this many origins of a series itself."""
 FEW_ERRORS = 10
@@ -146,8 +148,9 @@ def candidates(backtest: Backtest, back: int = 0) -> dict[str, Candidate]:
     for name in (*named, "combination"):
         groups = [by_family[key] for key in (families if name == "combination" else [name])]
         names = [member for group in groups for member in group]
-        # Families share the prior equally, so a family does not gain weight by having many members.
-        prior = np.array([1 / len(group) for group in groups for _ in group])
+        # The members of a family share its prior, so it does not gain weight by having many of them.
+        shares = [FAVOURED.get(group[0].partition("-")[0], 1.0) / len(group) for group in groups]
+        prior = np.repeat(shares, [len(group) for group in groups])
         weights = combination_weights(names, prior, trials, len(members[names[0]]))
         runs = [_mean_and_spread([run[member] for member in names], weights) for run in everywhere]
         results[name] = _candidate(runs, trials, scale)

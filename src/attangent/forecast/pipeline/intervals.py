@@ -9,7 +9,7 @@ Array = NDArray[np.float64]
 
 ENOUGH = 40
 """Number of residuals per step from which their own quantiles are used, and below it Student's t."""
-SET_COUNTS_FOR = 8.0
+SET_COUNTS_FOR = 16.0
 """The size of errors in the set counts as much as this many forecasts of a series itself."""
 SPREAD_POWER = 0.4
 LEAST_SPREAD = 1e-3
@@ -63,12 +63,16 @@ def error_quantiles(
         lengths: (N,) numbers of values.
     """
     known = np.isfinite(past.errors).sum(axis=0) if len(past.errors) else np.zeros(1)
-    if known.min() < ENOUGH:
+    reach = int((known >= ENOUGH).sum())
+    if reach == 0:
         return _student(past.errors, period, probabilities, lengths)
-    residuals = past.errors / _width(past.spread)
+    residuals = past.errors[:, :reach] / _width(past.spread[:, :reach])
     # Steps are pooled after division by their typical size: H times as many residuals for the tails.
     growth = _growing(np.nanmean(np.abs(residuals), axis=0))
     scaled = residuals / growth
+    # Short series are not held back for all steps: further ones grow like those of a random walk.
+    walk = _walk(spread.shape[1], period)
+    growth = np.concatenate((growth, growth[-1] * walk[reach:] / walk[reach - 1]))
     sizes, held_out = _relative_sizes(np.nanmean(np.abs(scaled), axis=1), past.rows, len(lengths))
     scaled = scaled / held_out[:, None]
     centred = scaled[np.isfinite(scaled)]
@@ -80,6 +84,10 @@ def error_quantiles(
     tails = np.interp(ranks, np.arange(len(ordered)), ordered)
     width = sizes[:, None] * growth * _width(spread)
     return width[:, :, None] * tails
+
+
+def _walk(horizon: int, period: int) -> Array:
+    return np.sqrt(np.arange(1, horizon + 1) + (period - 1) / 2)
 
 
 def _width(spread: Array) -> Array:
@@ -108,7 +116,7 @@ def _student(residuals: Array, period: int, probabilities: Array, lengths: NDArr
     """
     from scipy.special import stdtrit as student
 
-    growth = np.sqrt(np.arange(1, residuals.shape[1] + 1) + (period - 1) / 2)
+    growth = _walk(residuals.shape[1], period)
     known = np.isfinite(residuals)
     if lengths.min() >= LONG and len(residuals) > 1:
         growth = growth ** _exponent(residuals, growth, known)
