@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from attangent._core.errors import AttangentError
+from attangent._core.files import check_file
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -124,3 +125,10 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def check_table(path: Path, *endings: str) -> None:
+    """Check that a table can be written to a path, whose ending names its format."""
+    if not any(path.name.lower().endswith(ending) for ending in endings):
+        raise AttangentError(f"cannot write {path}: expected a name ending in {' or '.join(endings)}")
+    check_file(path)

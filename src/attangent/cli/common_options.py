@@ -186,13 +186,6 @@ def _is_in_model(path: Path, folder: Path) -> bool:
     return inside and path.is_file() and path.suffix.lower() in _MODEL_FILES
 
 
-def check_table(path: Path, *endings: str) -> None:
-    """Check that a table can be written to a path, whose ending names its format."""
-    if not any(path.name.lower().endswith(ending) for ending in endings):
-        raise AttangentError(f"cannot write {path}: expected a name ending in {' or '.join(endings)}")
-    check_file(path)
-
-
 def _is_input(name: str, value: Any) -> bool:
     """Return whether a value is a file, or the folder of a model; other folders may be resumed in place."""
     if isinstance(value, Path) and value.is_file():

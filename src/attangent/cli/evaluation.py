@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from attangent._core.files import writing
-from attangent.cli.common_options import AsJson, Quiet, check_table
+from attangent._core.tables import check_table
+from attangent.cli.common_options import AsJson, Quiet
 from attangent.cli.forecasting import print_notes, records
 from attangent.forecast import Gaps
 

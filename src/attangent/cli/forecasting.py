@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attangent._core.errors import AttangentError
-from attangent._core.files import only_writer, real_folder, remove_leftovers, writing
+from attangent._core.files import check_file, only_writer, real_folder, remove_leftovers, writing
 from attangent._core.progress import Bars
-from attangent._core.tables import harmless_frame, reading_table
-from attangent.cli.common_options import AsJson, Quiet, check_file, check_table
+from attangent._core.tables import check_table, harmless_frame, reading_table
+from attangent.cli.common_options import AsJson, Quiet
 from attangent.forecast import Gaps, ModelName, Reconcile
 
 if TYPE_CHECKING:

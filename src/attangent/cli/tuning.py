@@ -13,7 +13,8 @@ import typer
 from attangent._core.checks import check_names, check_size
 from attangent._core.errors import AttangentError
 from attangent._core.files import read_toml, settings_of, write_whole
-from attangent.cli.common_options import AsJson, Quiet, check_table
+from attangent._core.tables import check_table
+from attangent.cli.common_options import AsJson, Quiet
 
 if TYPE_CHECKING:
     from attangent.tuning import Method, TextColumns
