@@ -21,7 +21,7 @@ _MANY_MODULES = 150
 _set_aside = 0
 _SLOWEST = (
     "tests/attention/backends/test_conformance.py",
-    "tests/audit/running/test_interrupted.py",
+    "tests/audit/test_interrupted.py",
     "tests/tuning/test_training.py",
     "tests/adapters/test_matrix.py",
     "tests/attention/test_ntk.py",

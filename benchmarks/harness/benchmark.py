@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from attangent._core.errors import AttangentError
-from attangent.audit.running.code import code_version
+from attangent.audit.code import code_version
 from benchmarks.harness.child import MALLOC_SETTINGS, Unavailable, Work
 from benchmarks.harness.entrants import Child, Entrant, InProcess, Lapped
 from benchmarks.harness.intervals import median_interval, ratios

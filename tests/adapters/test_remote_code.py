@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from attangent import AttangentError, load_tuned
 from attangent.adapters.hub import load_pretrained
 from attangent.cli import main
-from attangent.stages.spectra.singular_values import load_model
+from attangent.stages.singular_values import load_model
 from tests.adapters.tiny import save_bert, save_llama, write_rows
 
 _CODE = """

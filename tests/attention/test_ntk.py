@@ -162,8 +162,7 @@ def test_cached_decoding_is_the_causal_pass_row_by_row():
 
 
 @pytest.mark.parametrize("name", ["elu", "learned-elu", "anchors", "taylor-2"])
-@pytest.mark.parametrize("state_heads", [1, 2, 4])
-@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(("state_heads", "swapped"), [(1, False), (2, True), (4, False)])
 def test_long_inputs_are_cut_into_blocks_that_do_not_show(name, state_heads, swapped, monkeypatch):
     q, k, v = tokens(3, 4, 2, 33, 33, 4)
     if swapped:

@@ -53,13 +53,12 @@ def test_round_trip_to_the_last_bit(store):
 
 
 @given(st.dictionaries(st.text(max_size=8), st.floats(), max_size=4))
-def test_every_float_survives(tmp_path_factory, numbers):
-    store = Store(tmp_path_factory.mktemp("run"))
-    store.prepare("quick")
+def test_every_float_survives(numbers):
     plain = make_record()
     record = FindingRecord(plain.origin, Finding(plain.finding.conclusions, numbers=numbers), 0.0, {})
-    store.write(record)
-    assert store.read(record.origin.stem).content() == record.content()
+    body, arrays = record.encode()
+    written = json.dumps(body, allow_nan=False)
+    assert FindingRecord.decode(json.loads(written), arrays).content() == record.content()
 
 
 def test_key_depends_on_claim_settings_seed_and_code():

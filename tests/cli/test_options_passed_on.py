@@ -35,7 +35,7 @@ def test_an_audit_takes_its_seeds_and_sizes(invoke):  # noqa: F811
 
 def test_an_audit_takes_its_workers(invoke, monkeypatch):  # noqa: F811
     from attangent._core import parallel
-    from attangent.audit.running import runner
+    from attangent.audit import runner
 
     seen = []
     monkeypatch.setattr(runner, "in_processes", lambda work, tasks, jobs, died: seen.append(jobs) or [])

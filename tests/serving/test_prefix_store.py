@@ -3,9 +3,8 @@
 import pytest
 
 from attangent.adapters.hub import load_causal_lm
-from attangent.serving.errors import ApiError
 from attangent.serving.prefix_store import PrefixStore, model_fingerprint
-from attangent.serving.protocol import PrefixRequest
+from attangent.serving.protocol import ApiError, PrefixRequest
 
 REPORT = {
     "prompt_tokens": 90,

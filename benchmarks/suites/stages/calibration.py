@@ -16,8 +16,8 @@ from joblib import Parallel, delayed
 from scipy.signal import lfilter
 
 from attangent._core.files import write_json
-from attangent.stages.detector.loss_model import LossCurve, LossFit
-from attangent.stages.detector.search import with_one_more
+from attangent.stages.loss_model import LossCurve, LossFit
+from attangent.stages.search import with_one_more
 from benchmarks.harness.folders import RESULTS
 
 NOISES = (

@@ -21,7 +21,7 @@ from joblib import Parallel, delayed
 
 from attangent._core.files import write_json
 from attangent.stages import StageDetector
-from attangent.stages.detector.group import examine
+from attangent.stages.group import examine
 from benchmarks.harness.folders import RESULTS
 from benchmarks.suites.stages.curves import CASES, Case, Curve
 

@@ -6,7 +6,7 @@ from attangent.audit.plugins import Paper
 from attangent.audit.proofs import Proof, Step
 from attangent.audit.registry import all_claims, claim, get
 from attangent.audit.results import Result, Run, load
-from attangent.audit.running.runner import run
+from attangent.audit.runner import run
 
 __all__ = [
     "Claim",

@@ -66,7 +66,7 @@ def audit(
         _check_alone("--dask", jobs=jobs)
     from joblib import cpu_count
 
-    from attangent.audit.running.runner import AuditRequest, run_in_folder
+    from attangent.audit.runner import AuditRequest, run_in_folder
 
     try:
         request = AuditRequest(

@@ -89,7 +89,7 @@ def spectrum(
     """
     from attangent._core.plots import check_picture
     from attangent.adapters.hub import check_model_name
-    from attangent.stages.spectra import singular_values
+    from attangent.stages import singular_values
 
     if plot is not None:
         check_picture(plot)

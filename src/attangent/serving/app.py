@@ -21,11 +21,10 @@ from attangent.compression.prompt import tokens_of
 from attangent.compression.session import plain_ids
 from attangent.serving.catalog import Catalog, ServedModel
 from attangent.serving.compressor import Compressor
-from attangent.serving.errors import ApiError, error_body
 from attangent.serving.generation import TextPiece
 from attangent.serving.guard import Guard, Metrics
 from attangent.serving.prefix_store import PrefixStore
-from attangent.serving.protocol import ChatRequest, CompletionRequest, PrefixRequest
+from attangent.serving.protocol import ApiError, ChatRequest, CompletionRequest, PrefixRequest, error_body
 from attangent.serving.responses import AnswerSet, ClientGoneError, Writer, event, streamed
 from attangent.serving.scheduler import BusyError, OutOfTimeError, Scheduler
 from attangent.serving.settings import ServeSettings

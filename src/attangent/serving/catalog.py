@@ -12,7 +12,7 @@ from attangent.adapters.files.save import load_adapter
 from attangent.adapters.record import delete, record_of
 from attangent.compression.prompt import BareReader, Reader, check_model
 from attangent.compression.result import load_compressed, read_notes
-from attangent.serving.errors import ApiError
+from attangent.serving.protocol import ApiError
 from attangent.serving.scheduler import BASE, Scheduler
 from attangent.tuning.folders.tuned import description_of, load_generator, weights_folder
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from attangent.serving.errors import ApiError, error_body
+from attangent.serving.protocol import ApiError, error_body
 from attangent.serving.settings import ServeSettings
 
 Scope = MutableMapping[str, Any]

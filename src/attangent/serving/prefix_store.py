@@ -20,8 +20,7 @@ from typing import Any, Literal
 from attangent._core.files import read_json, real_folder, remove_leftovers, write_json
 from attangent.compression.entry import REPORT
 from attangent.compression.prompt import fingerprint
-from attangent.serving.errors import ApiError
-from attangent.serving.protocol import PrefixRequest
+from attangent.serving.protocol import ApiError, PrefixRequest
 
 PREFIX = "prefix"
 REQUEST = "request.json"

@@ -10,9 +10,8 @@ from typing import Any
 
 from attangent import __version__
 from attangent.serving.catalog import ServedModel
-from attangent.serving.errors import ApiError
 from attangent.serving.generation import AnswerUsage, Generation, Sampler, TextPiece, TextStream, TokenChance
-from attangent.serving.protocol import ChatRequest, CompletionRequest
+from attangent.serving.protocol import ApiError, ChatRequest, CompletionRequest
 from attangent.serving.scheduler import Scheduler
 
 DONE = "data: [DONE]\n\n"

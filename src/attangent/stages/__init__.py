@@ -1,9 +1,9 @@
 """Stages in a training run, and spectra of a model's weights."""
 
 from attangent._core.deprecation import moved_names
-from attangent.stages.detector.detector import StageDetector, find_stages, stage_callback
-from attangent.stages.detector.metrics import read_metrics
-from attangent.stages.spectra.singular_values import plot_spectrum, spectrum
+from attangent.stages.detector import StageDetector, find_stages, stage_callback
+from attangent.stages.metrics import read_metrics
+from attangent.stages.singular_values import plot_spectrum, spectrum
 
 __all__ = [
     "StageDetector",

@@ -120,14 +120,24 @@ def tolerance(backend, dtype):
 
 
 def shaped(backend, name, masked, shape):
-    """Whether to run a case: the interpreter is slow and sees long inputs of one mask and two maps only."""
+    """Whether to run a case: the interpreter is slow and sees long inputs of one mask and two maps only.
+
+    A single query sees all keys, causal or not: except in Triton it gets no mask (`test_masks.py`).
+    """
     long = shape is SHAPES[2]
+    if shape[3] == 1 and masked == "causal" and backend != "triton":
+        return False
     return backend != "triton" or not long or (masked == "causal" and name in ("anchors", "learned-elu"))
+
+
+def sized(backend, shape):
+    """The shape for a backend: the interpreter runs one program per batch row and head, so it gets fewer."""
+    return (1, *shape[1:]) if backend == "triton" and shape is SHAPES[0] else shape
 
 
 def cases(backends=tuple(BACKENDS), masks=("none", "causal", "bool-keys", "added-rows")):
     return [
-        pytest.param(backend, name, masked, shape, id=f"{backend}-{name}-{masked}-{label}")
+        pytest.param(backend, name, masked, sized(backend, shape), id=f"{backend}-{name}-{masked}-{label}")
         for backend in backends
         for name in BACKENDS[backend][2]
         for masked in masks

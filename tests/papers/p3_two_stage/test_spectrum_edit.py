@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from attangent import AttangentError
 from attangent.papers.p3_two_stage.spectrum_edit import Selection, edit_spectrum
 from attangent.stages import spectrum
-from attangent.stages.spectra.weights import attention_weights
+from attangent.stages.weights import attention_weights
 from tests.stages.models import MAKERS, made, output
 
 TARGETS = [("q", "k", "v", "o"), ("qk",), ("qk", "v", "o"), ("v",)]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attangent._core.errors import AttangentError
-from attangent.stages.spectra.singular_values import (
+from attangent.stages.singular_values import (
     HeadProduct,
     Spectral,
     WeightMatrix,

@@ -15,8 +15,8 @@ from attangent.papers.p3_two_stage.facts.corpora import (
     load_hotpotqa,
 )
 from attangent.papers.p3_two_stage.facts.language import LanguageRun, LanguageTraining, train_on_facts
-from attangent.stages.detector.detector import StageDetector
-from attangent.stages.detector.group import Group
+from attangent.stages.detector import StageDetector
+from attangent.stages.group import Group
 
 COUNTERFACT = tuple(f"counterfact/counterfact-{part}.json.gz" for part in ("train", "edit", "val"))
 

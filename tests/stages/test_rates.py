@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from attangent.stages.detector.group import examine
+from attangent.stages.group import examine
 from benchmarks.suites.stages.curves import CASES
 from benchmarks.suites.stages.detector import PLACE
 

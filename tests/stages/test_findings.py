@@ -6,8 +6,8 @@ import pytest
 
 from attangent import AttangentError
 from attangent.stages import StageDetector, find_stages
-from attangent.stages.detector.findings import GroupOrder
-from attangent.stages.detector.group import Group, Stage
+from attangent.stages.findings import GroupOrder
+from attangent.stages.group import Group, Stage
 
 STEPS = np.arange(120)
 

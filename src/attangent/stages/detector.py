@@ -13,8 +13,8 @@ from attangent._core.checks import check_between, check_size
 from attangent._core.display import brief
 from attangent._core.errors import AttangentError
 from attangent._core.plots import check_picture
-from attangent.stages.detector.findings import Findings
-from attangent.stages.detector.group import FEWEST, Group, Stage, examine
+from attangent.stages.findings import Findings
+from attangent.stages.group import FEWEST, Group, Stage, examine
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

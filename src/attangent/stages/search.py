@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from attangent._core.checks import check_between
-from attangent.stages.detector.loss_model import (
+from attangent.stages.loss_model import (
     SCOUTS,
     SHAPES,
     Array,

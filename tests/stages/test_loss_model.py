@@ -8,7 +8,7 @@ from scipy.linalg import toeplitz
 from scipy.optimize import nnls
 from scipy.signal import lfilter
 
-from attangent.stages.detector.loss_model import (
+from attangent.stages.loss_model import (
     NOISES,
     SCOUTS,
     SHAPES,

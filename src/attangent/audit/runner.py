@@ -20,11 +20,11 @@ from attangent._core.parallel import ATTEMPTS, in_processes
 from attangent._core.progress import Bars
 from attangent.audit.checks import is_outdated
 from attangent.audit.claims import FIRST_SEEDS, PROFILES, Check, Claim, Settings
+from attangent.audit.code import code_version
 from attangent.audit.finding import Finding
 from attangent.audit.proofs import Proof, checked
 from attangent.audit.registry import select
 from attangent.audit.results import Run
-from attangent.audit.running.code import code_version
 from attangent.audit.storing import FindingRecord, Origin, Store
 from attangent.data.places import data_file
 

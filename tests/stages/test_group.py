@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attangent.stages.detector.group import FEWEST, examine
+from attangent.stages.group import FEWEST, examine
 
 STEPS = np.arange(160)
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from attangent._core.errors import AttangentError, loading
 from attangent._core.plots import COLOURS, check_picture, finished, in_style, panels
-from attangent.stages.spectra.weights import (
+from attangent.stages.weights import (
     PROJECTIONS,
     AttentionWeights,
     Projection,

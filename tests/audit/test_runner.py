@@ -11,7 +11,7 @@ import torch
 from attangent import AttangentError
 from attangent.audit import Settings, Verdict, load, run
 from attangent.audit.results import SeedValues
-from attangent.audit.running.runner import ABSENT, CheckTask, data_digests, execute, progress_bar
+from attangent.audit.runner import ABSENT, CheckTask, data_digests, execute, progress_bar
 from attangent.audit.storing import Store
 from attangent.data.places import data_file
 from tests.audit.fakes import SETTINGS, crashing, forgetful, make_claim, steady
@@ -57,7 +57,7 @@ def test_other_settings_or_code_are_computed_anew_and_stale_seeds_set_aside(clai
 
 def test_findings_by_other_code_are_not_mixed_in(claims, tmp_path, monkeypatch):
     run(WELL[:1], out=tmp_path, seeds=3)
-    monkeypatch.setattr("attangent.audit.running.runner.code_version", lambda module: "newer")
+    monkeypatch.setattr("attangent.audit.runner.code_version", lambda module: "newer")
     found = run(WELL[:1], out=tmp_path, seeds=1)
     assert [record.origin.code for record in load(tmp_path).records] == ["newer"]
     assert sorted(found.problems.values()) == [
@@ -223,7 +223,7 @@ def test_a_check_whose_worker_died_is_a_failure_that_says_so(monkeypatch):
     def always_dying(work, tasks, jobs, died):
         yield from enumerate(map(died, tasks))
 
-    monkeypatch.setattr("attangent.audit.running.runner.in_processes", always_dying)
+    monkeypatch.setattr("attangent.audit.runner.in_processes", always_dying)
     outcomes = list(execute(tasks(steady), jobs=2))
     assert [outcome.finding for outcome in outcomes] == [None, None]
     assert all("died 3 times" in outcome.traceback for outcome in outcomes)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from attangent import AttangentError
-from attangent.stages.detector.loss_model import LossChange, LossCurve, Noise
-from attangent.stages.detector.search import (
+from attangent.stages.loss_model import LossChange, LossCurve, Noise
+from attangent.stages.search import (
     _FIRST,
     _LATER,
     _READINGS,

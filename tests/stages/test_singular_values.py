@@ -6,7 +6,7 @@ import torch
 
 from attangent import AttangentError
 from attangent.stages import spectrum
-from attangent.stages.spectra.singular_values import load_model, plot_spectrum, summarised
+from attangent.stages.singular_values import load_model, plot_spectrum, summarised
 from tests.stages.models import MAKERS, made
 
 
@@ -22,7 +22,7 @@ def test_of_gpt2_q_k_and_v_are_apart():
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_product_of_a_head_holds_weights_and_biases(name):
-    from attangent.stages.spectra.weights import attention_weights
+    from attangent.stages.weights import attention_weights
 
     model = made(name)
     frame = spectrum(model, targets=["qk"], layers=[0])

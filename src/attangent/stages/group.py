@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from attangent.stages.detector.loss_model import (
+from attangent.stages.loss_model import (
     NOISES,
     Array,
     LossChange,
@@ -15,7 +15,7 @@ from attangent.stages.detector.loss_model import (
     step_at,
     whitening,
 )
-from attangent.stages.detector.search import ChangeResiduals, other_shapes, search, threshold
+from attangent.stages.search import ChangeResiduals, other_shapes, search, threshold
 
 FEWEST = 20
 """Fewest readings from which anything is concluded."""

@@ -7,7 +7,7 @@ from torch import nn
 from attangent import AttangentError
 from attangent.papers.p3_two_stage.spectrum_edit import edit_spectrum
 from attangent.stages import spectrum
-from attangent.stages.spectra.weights import attention_weights, named_projections
+from attangent.stages.weights import attention_weights, named_projections
 from tests.stages.models import MAKERS, made
 
 

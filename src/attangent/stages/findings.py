@@ -13,7 +13,7 @@ import pandas as pd
 from attangent._core.display import brief, table_html
 from attangent._core.errors import AttangentError
 from attangent._core.plots import COLOURS, PAST, check_picture, finished, in_style, panels
-from attangent.stages.detector.group import FEWEST, Group, Interval, Stage
+from attangent.stages.group import FEWEST, Group, Interval, Stage
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,1 +1,0 @@
-"""Run claims in this process, in worker processes or on a cluster."""

@@ -1,1 +1,0 @@
-"""Stages in a training run."""

@@ -1,1 +1,0 @@
-"""Singular values of a model's weights."""
