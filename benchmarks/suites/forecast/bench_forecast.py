@@ -13,9 +13,8 @@ import torch
 
 from attangent._core.random import generator
 from attangent.forecast.models.linear import JITTER
-from attangent.papers.p5_forecasting.deep.linear_sgd import NLinear
-from attangent.papers.p5_forecasting.deep.training import Training
-from attangent.papers.p5_forecasting.windows.closed_form import LinearForecaster
+from attangent.papers.p5_forecasting.deep.training import NLinear, Training
+from attangent.papers.p5_forecasting.windows.forecaster import LinearForecaster
 from attangent.papers.p5_forecasting.windows.protocol import load_csv
 from benchmarks.harness.benchmark import Benchmark, Contestant, Goal, Size
 from benchmarks.harness.child import Work

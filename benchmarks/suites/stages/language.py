@@ -19,8 +19,7 @@ from typing import Any
 
 from attangent._core.files import write_json
 from attangent.papers.p3_two_stage.facts.corpora import load_counterfact
-from attangent.papers.p3_two_stage.facts.fact_model import Reading
-from attangent.papers.p3_two_stage.facts.language import LanguageTraining, train_on_facts
+from attangent.papers.p3_two_stage.facts.language import LanguageTraining, Reading, train_on_facts
 from attangent.stages import StageDetector
 from benchmarks.harness.folders import IMAGES, RESULTS
 from benchmarks.suites.stages.text_model import Prose, passages, train

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.papers.p3_two_stage.facts.fact_model import split_loss
+from attangent.papers.p3_two_stage.facts.language import split_loss
 
 PASSAGES = "superglue/BoolQ/val.jsonl.gz"
 KINDS = ("punctuation", "function", "number", "name", "word")

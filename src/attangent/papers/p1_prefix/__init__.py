@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from attangent._core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from attangent.papers.p1_prefix.guarantee import (
+    from attangent.papers.p1_prefix.network import (
         Guarantee,
         concentration_bound,
         prefix_guarantee,
@@ -20,9 +20,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Guarantee": "guarantee",
-    "concentration_bound": "guarantee",
-    "prefix_guarantee": "guarantee",
-    "require_unit_ball": "guarantee",
+    "Guarantee": "network",
+    "concentration_bound": "network",
+    "prefix_guarantee": "network",
+    "require_unit_ball": "network",
 }
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

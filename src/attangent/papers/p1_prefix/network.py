@@ -1,5 +1,6 @@
-"""The prefix network of P1: attention over m prefix vectors that are keys and values at once."""
+"""The prefix network of P1, whose m vectors are keys and values, and the constants of Theorem 3.2."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -7,8 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attangent._core.checks import check_choice, check_positive, check_size
-from attangent.kernels.checks import as_points
+from attangent._core.arrays import check_shape
+from attangent._core.checks import check_choice, check_not_negative, check_positive, check_size
+from attangent._core.errors import AttangentError
+from attangent.kernels.checks import as_points, as_targets
 from attangent.kernels.data import Init
 from attangent.kernels.network import Kind, TwoLayerNetwork, softmax_tangent
 from attangent.kernels.tangent import Tangent
@@ -98,3 +101,119 @@ def prefix_limit(
         crossed = torch.einsum("ijk,il->kilj", p, X) + torch.einsum("ijl,jk->kilj", p, X2)
         kernel = kernel + s2 * crossed + same
     return (torch.exp(s2 * g)[:, None, :] * kernel).flatten(2).flatten(0, 1)
+
+
+LOG10_E = math.log10(math.e)
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """The constants of P1 Definition I.1 with every Omega(1) read as 1.
+
+    Constants that overflow are decimal logarithms. For poly(n, d, e^B) the power is that of the proofs.
+
+    Attributes:
+        B: Bound on |<w_r, x_i>|.
+        lambda_min: Smallest eigenvalue of the kernel of Definition G.1, the one in the theorem.
+        log10_width: lambda^-2 n^2 d^2 e^(30 B) sqrt(log(nd/delta)) (Lemma H.2).
+        log10_rate: lambda / (m n^2 d^2 e^(16 B)) (Lemma I.4).
+        log10_radius: R = lambda / (16 sqrt(nd) e^(22 B)) (Claim G.4).
+        log10_movement: D = 2 lambda^-1 e^(20 B) sqrt(nd) |Y - F(0)|_F / m (Definition I.1).
+    """
+
+    B: float
+    lambda_min: float
+    log10_width: float
+    log10_rate: float
+    log10_radius: float
+    log10_movement: float
+
+
+def concentration_bound(outputs: int, sigma: float, delta: float, C: float = 10.0) -> float:
+    """Compute B = max(C sigma sqrt(log(nd/delta)), 1), a bound on |<w_r, x_i>| with probability 1 - delta.
+
+    Args:
+        outputs: nd, the number of outputs at all points.
+        sigma: Standard deviation of the initial weights.
+        delta: Probability of failure, between 0 and 1.
+        C: The constant of the bound.
+
+    Returns:
+        B.
+
+    Raises:
+        AttangentError: If a number is out of range.
+    """
+    check_size("outputs", outputs)
+    check_not_negative("sigma", sigma)
+    check_not_negative("C", C)
+    if check_positive("delta", delta) >= 1:
+        raise AttangentError(f"delta is {delta}, expected a probability below 1")
+    return max(C * sigma * math.sqrt(math.log(outputs / delta)), 1.0)
+
+
+def prefix_guarantee(
+    network: PrefixNetwork, X: Any, Y: Any, delta: float = 0.05, C: float = 10.0
+) -> Guarantee:
+    """Compute the width, rate and movement that P1 Theorem 3.2 needs to fit Y at X.
+
+    Args:
+        network: The network at its initial weights.
+        X: Points (n, d) in the unit ball.
+        Y: Targets (n, d) in the unit ball.
+        delta: Probability of failure, below 0.1.
+        C: The constant of `concentration_bound`.
+
+    Returns:
+        The constants of the theorem.
+
+    Raises:
+        AttangentError: If a point or target lies outside the unit ball, or delta is out of range.
+    """
+    X = as_points("X", X, network.d_in, network.W)
+    Y = as_targets(Y, X, network.d_out, network.W)
+    for name, values in (("X", X), ("Y", Y)):
+        require_unit_ball(name, values)
+    if check_positive("delta", delta) >= 0.1:
+        raise AttangentError(f"delta is {delta}, expected a probability below 0.1")
+    lambda_min = torch.linalg.eigvalsh(network.kernel(X, kind="paper"))[0].item()
+    start = (network.forward(X) - Y).norm().item()
+    nd = Y.numel()
+    log_m = math.log10(network.m)
+    B = concentration_bound(nd, network.sigma, delta, C)
+    e = B * LOG10_E
+    log_lambda = _log10(lambda_min)
+    log_nd = math.log10(nd)
+    return Guarantee(
+        B=B,
+        lambda_min=lambda_min,
+        log10_width=-2 * log_lambda + 2 * log_nd + 30 * e + 0.5 * math.log10(math.log(nd / delta)),
+        log10_rate=log_lambda - log_m - 2 * log_nd - 16 * e,
+        log10_radius=log_lambda - math.log10(16) - 0.5 * log_nd - 22 * e,
+        log10_movement=math.log10(2) + 0.5 * log_nd + _log10(start) - log_m - log_lambda + 20 * e,
+    )
+
+
+def require_unit_ball(name: str, values: Tensor) -> None:
+    """Raise an AttangentError if a row is longer than 1, which the theorems of P1 and P2 exclude.
+
+    Args:
+        name: Name in the error message.
+        values: Points or targets (rows, columns).
+
+    Raises:
+        AttangentError: If there is no row, or one is longer than 1.
+    """
+    check_shape(name, values, "rows", "columns")
+    if not values.numel():
+        raise AttangentError(f"{name} has shape {tuple(values.shape)}, expected at least one row and column")
+    longest = values.double().norm(dim=1).max().item()
+    if longest > 1 + 1e-9:
+        raise AttangentError(
+            f"{name} has a row of norm {longest:.3g}, expected at most 1 as in the theorem: "
+            f"divide {name} by its largest norm"
+        )
+
+
+def _log10(value: float) -> float:
+    return math.log10(value) if value > 0 else -math.inf

@@ -5,7 +5,7 @@ from typing import Any
 
 from attangent.audit import Proof, Step
 from attangent.papers.common.exact import exp_bounds, is_zero
-from attangent.papers.common.thirteen_parts import AT_THEOREM
+from attangent.papers.common.perturbation import AT_THEOREM
 
 
 def four_terms() -> Proof:

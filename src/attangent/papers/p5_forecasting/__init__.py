@@ -6,27 +6,27 @@ from attangent._core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from attangent.papers.p5_forecasting.deep.attention_forecasters import (
+        Autoformer,
         Encoder,
+        Informer,
         InvertedTransformer,
         PatchTST,
         VanillaTransformer,
     )
-    from attangent.papers.p5_forecasting.deep.encoder_decoders import Autoformer, Informer
-    from attangent.papers.p5_forecasting.deep.linear_sgd import DLinear, NLinear, RLinear
-    from attangent.papers.p5_forecasting.deep.training import Training
+    from attangent.papers.p5_forecasting.deep.training import DLinear, NLinear, RLinear, Training
     from attangent.papers.p5_forecasting.theory.attention_model import (
         AttentionModel,
         Remedies,
         train_attention,
     )
     from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
-    from attangent.papers.p5_forecasting.windows.closed_form import (
+    from attangent.papers.p5_forecasting.windows.forecaster import (
+        Forecaster,
         LinearForecaster,
         Persistence,
         SeasonalNaive,
         find_period,
     )
-    from attangent.papers.p5_forecasting.windows.forecaster import Forecaster
     from attangent.papers.p5_forecasting.windows.protocol import (
         Dataset,
         compare_windows,
@@ -66,27 +66,27 @@ __all__ = [
 
 _HOMES = {
     "AttentionModel": "theory.attention_model",
-    "Autoformer": "deep.encoder_decoders",
-    "DLinear": "deep.linear_sgd",
+    "Autoformer": "deep.attention_forecasters",
+    "DLinear": "deep.training",
     "Dataset": "windows.protocol",
     "Encoder": "deep.attention_forecasters",
     "Forecaster": "windows.forecaster",
-    "Informer": "deep.encoder_decoders",
+    "Informer": "deep.attention_forecasters",
     "InvertedTransformer": "deep.attention_forecasters",
-    "LinearForecaster": "windows.closed_form",
-    "NLinear": "deep.linear_sgd",
+    "LinearForecaster": "windows.forecaster",
+    "NLinear": "deep.training",
     "PatchTST": "deep.attention_forecasters",
-    "Persistence": "windows.closed_form",
-    "RLinear": "deep.linear_sgd",
+    "Persistence": "windows.forecaster",
+    "RLinear": "deep.training",
     "Remedies": "theory.attention_model",
     "ResidualSSM": "theory.ssm",
-    "SeasonalNaive": "windows.closed_form",
+    "SeasonalNaive": "windows.forecaster",
     "Training": "deep.training",
     "VanillaTransformer": "deep.attention_forecasters",
     "compare_windows": "windows.protocol",
     "errors_by_step": "windows.protocol",
     "evaluate_windows": "windows.protocol",
-    "find_period": "windows.closed_form",
+    "find_period": "windows.forecaster",
     "from_frame": "windows.protocol",
     "load_csv": "windows.protocol",
     "train_attention": "theory.attention_model",

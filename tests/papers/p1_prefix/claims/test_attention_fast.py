@@ -1,5 +1,9 @@
+import math
+
+from attangent.attention import features
 from attangent.audit import Verdict
 from attangent.papers.p1_prefix.claims import attention_fast
+from attangent.papers.p1_prefix.claims.attention_fast import measure, promised_order
 from tests.papers.harness import SteadySuite, check, measured
 
 
@@ -33,3 +37,26 @@ def test_corollary_j_3_part_by_part(monkeypatch):
     assert parts["cost in m"] is parts["unbounded values of the tokens"] is Verdict.VIOLATED
     monkeypatch.setattr(attention_fast, "number_of_features", lambda d, bound, m: 20)
     assert check("P1/corollary-j.3").judgements["cost in m"].verdict is Verdict.HOLDS
+
+
+class TestLemmaJ7(SteadySuite):
+    found = {
+        "P1/lemma-j.7": "holds",
+    }
+
+    def examine(self, finding):
+        assert finding.figures
+        assert finding.numbers
+
+
+def test_an_order_too_low_is_found_out(monkeypatch):
+    monkeypatch.setattr(features, "order_for", lambda bound, tolerance: 1)
+    assert check("P1/lemma-j.7").verdict is Verdict.VIOLATED
+
+
+def test_lemma_case_measures_the_corner():
+    """The corners -B, B carry the largest error, and the order below would miss the accuracy there."""
+    case = measure(1e-3, 1.0, 2, 10, seed=0)
+    assert 1e-4 < case.relative_error <= 1e-3
+    assert case.size == math.comb(case.order + 2, 2)
+    assert promised_order(0.5, 2.0) == 4.0

@@ -1,6 +1,6 @@
 """A small comparison on a tiny BERT, and runs made up by hand."""
 
-from attangent.papers.p1_prefix.head_to_head.settings import Entrant, MethodComparison, TaskSplit
+from attangent.papers.p1_prefix.head_to_head.run import Entrant, MethodComparison, TaskSplit
 from attangent.tuning.methods import Method
 from attangent.tuning.request import TrainingSettings
 from tests.adapters.tiny import save_bert, write_rows

@@ -1,12 +1,21 @@
-"""Splits of a data set."""
+"""Settings of a comparison, and the splits of a data set."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from attangent import AttangentError
-from attangent.papers.p1_prefix.head_to_head.run import LAYOUTS, layout_of, read_superglue, split_task
-from tests.papers.p1_prefix.head_to_head.cases import trial, write_model_and_rows
+from attangent.papers.p1_prefix.head_to_head.run import (
+    LAYOUTS,
+    Entrant,
+    TaskSplit,
+    layout_of,
+    read_superglue,
+    split_task,
+)
+from attangent.tuning.methods import Method
+from tests.papers.p1_prefix.head_to_head.cases import comparison, trial, write_model_and_rows
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +99,38 @@ def test_rows_of_another_layout_are_named(tmp_path):
         read_superglue(write(tmp_path / "x.jsonl", rows))
     with pytest.raises(AttangentError, match=f"expected one of {', '.join(LAYOUTS)}"):
         read_superglue(write(tmp_path / "x.jsonl", rows), layout="glue")
+
+
+def test_an_entrant_has_the_rate_of_its_method_by_default():
+    assert Entrant("a", Method("lora")).rates == (0.002,)
+    assert Entrant("a", Method("lora")).at(0.1).learning_rate == 0.1
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda folder: comparison(folder, trials=()), "the tasks are"),
+        (
+            lambda folder: comparison(folder, trials=(trial(folder),) * 2),
+            "each only once",
+        ),
+        (lambda folder: comparison(folder, pooling="max"), "pooling is 'max'"),
+        (
+            lambda folder: TaskSplit("t", (Path("no.jsonl"),), 1, 1, 1),
+            "task t: there is no no.jsonl",
+        ),
+        (lambda folder: trial(folder, train=0), "train is 0"),
+        (lambda folder: Entrant("a", Method("lora"), (0.0,)), "expected numbers above 0"),
+        (lambda folder: Entrant("", Method("lora")), "no label"),
+    ],
+)
+def test_settings_that_are_rejected(folder, build, message):
+    with pytest.raises(AttangentError, match=message):
+        build(folder)
+
+
+def test_top_is_set_once(folder):
+    given = comparison(folder)
+    entrants = (Entrant("a", Method("lora", top=1)),)
+    with pytest.raises(AttangentError, match="for the comparison and for an entrant"):
+        type(given)(given.model, entrants, given.trials, top=1)

@@ -8,6 +8,7 @@ PROOFS = (
     kernel.slow_step,
     kernel.slope,
     kernel.equal_points,
+    kernel.explicit_length,
 )
 
 

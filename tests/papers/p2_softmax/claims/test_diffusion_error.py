@@ -3,9 +3,16 @@
 import math
 
 import pytest
+import torch
 
-from attangent.audit import Verdict
-from attangent.papers.p2_softmax.diffusion import ErrorTerms, KernelScore
+from attangent.audit import Verdict, registry
+from attangent.papers.p2_softmax.claims.diffusion_error import diffusion_setting
+from attangent.papers.p2_softmax.diffusion import (
+    ErrorTerms,
+    ExactScore,
+    KernelScore,
+    relative_error,
+)
 from tests.papers.harness import ClaimSuite, checking
 
 SMALLER = {
@@ -66,3 +73,18 @@ def test_coupling_falls_fiftyfold_and_is_not_what_hurts():
 def test_the_factor_one_is_found_out(monkeypatch):
     monkeypatch.setattr(ErrorTerms, "bound", property(lambda self: self.printed_bound))
     assert check("P2/claim-g.1-repaired").verdict is Verdict.VIOLATED
+
+
+def test_draws_of_a_problem_are_not_shared():
+    settings = registry.get("P2/theorem-6.5").quick | {"n": 50, "test": 50, "validation": 50}
+    problem = diffusion_setting(settings, 0)
+    parts = [problem.data, problem.validation, problem.test, problem.fresh(50, purpose=10)]
+    parts.append(diffusion_setting(settings, 1).data)
+    for i, one in enumerate(parts):
+        for other in parts[:i]:
+            assert not torch.equal(one.x, other.x)
+
+
+def test_exact_score_leaves_no_error_in_the_shared_problem():
+    problem = diffusion_setting(registry.get("P2/claim-g.1").quick, 0)
+    assert relative_error(ExactScore(problem.process, problem.target), problem.target, problem.test) == 0

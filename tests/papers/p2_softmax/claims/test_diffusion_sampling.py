@@ -4,7 +4,7 @@ import math
 
 from attangent.audit import Verdict
 from attangent.papers.p2_softmax.claims import diffusion_sampling
-from attangent.papers.p2_softmax.claims.diffusion_setting import network
+from attangent.papers.p2_softmax.claims.diffusion_error import network
 from attangent.papers.p2_softmax.diffusion import ExactScore, SoftmaxScore
 from tests.papers.harness import ClaimSuite, checking
 

@@ -7,7 +7,7 @@ import torch
 
 from attangent.audit import Verdict, registry
 from attangent.papers.p2_softmax.claims import diffusion_theorem
-from attangent.papers.p2_softmax.claims.diffusion_setting import diffusion_setting, network
+from attangent.papers.p2_softmax.claims.diffusion_error import diffusion_setting, network
 from attangent.papers.p2_softmax.diffusion import KernelScore, relative_error
 from tests.papers.harness import ClaimSuite, checking
 

@@ -5,7 +5,7 @@ import torch
 
 from attangent.audit import registry
 from attangent.papers.p2_softmax.claims.lemmas import _printed_kernel, take_step
-from attangent.papers.p2_softmax.claims.softmax_regression import softmax_regression
+from attangent.papers.p2_softmax.claims.regression import softmax_regression
 from tests.papers.harness import ClaimSuite
 
 

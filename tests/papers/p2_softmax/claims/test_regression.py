@@ -1,10 +1,14 @@
 """The tests of `regression.py`."""
 
+import math
+
+import pytest
 import torch
 
-from attangent.audit import Verdict
+from attangent.audit import Verdict, registry
 from attangent.kernels import SoftmaxNetwork
 from attangent.papers.p2_softmax.claims import regression
+from attangent.papers.p2_softmax.claims.regression import constants, softmax_regression
 from tests.papers.harness import ClaimSuite, check
 
 
@@ -53,3 +57,21 @@ def test_features_of_another_kernel_are_found_out(monkeypatch):
     right = SoftmaxNetwork.kernel
     monkeypatch.setattr(SoftmaxNetwork, "kernel", lambda self, X: 1.001 * right(self, X))
     assert check("P2/appendix-f-features-repaired").verdict is Verdict.VIOLATED
+
+
+def test_constants_of_theorem_4_2_by_hand():
+    settings = registry.get("P2/theorem-4.2").quick | {"sigma": 0.1, "C": 10.0}
+    p = softmax_regression(settings, 0)
+    nd, lam, m = 24, p.lambda_min, settings.m
+    B = max(10 * 0.1 * math.sqrt(math.log(nd / 0.05)), 1)
+    found = constants(p, settings)
+    assert pytest.approx(B) == found.B
+    width = lam**-2 * nd**2 * math.exp(18 * B) * math.log(nd / 0.05) ** 2
+    assert found.log10_width == pytest.approx(math.log10(width))
+    assert found.log10_rate == pytest.approx(math.log10(0.1 * lam / (m * nd**2 * math.exp(16 * B))))
+    assert found.log10_radius == pytest.approx(math.log10(lam / (2 * nd * math.exp(10 * B))))
+    start = p.Y.norm().item()
+    moved = 4 / (m * lam) * math.exp(3 * B) * math.sqrt(nd) * start
+    assert found.log10_movement == pytest.approx(math.log10(moved))
+    steps = lam**-2 * nd**2 * math.exp(16 * B) * math.log(nd / 0.01)
+    assert found.log10_steps == pytest.approx(math.log10(steps))

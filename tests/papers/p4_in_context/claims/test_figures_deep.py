@@ -1,17 +1,25 @@
 """The tests of `papers/p4/figures_deep.py`."""
 
 import pytest
+import torch
 
 from attangent.audit import registry
-from attangent.papers.p4_in_context.claims import curves, figures_deep
-from tests.papers.harness import ClaimSuite, checking
+from attangent.papers.p4_in_context.claims import dictionary_setting, figures_deep
+from attangent.papers.p4_in_context.claims.figures_one_layer import setting_of_section_4
+from tests.papers.harness import ClaimSuite, checking, measured
 
-check = checking({"P4/figure-2b": {"steps": 80}})
+SMALLER = {
+    "P4/figure-2b": {"steps": 80},
+    "P4/figure-4": {"steps": 400, "too_many": 40, "crowded_steps": 20},
+}
+"""Settings that show the same in less time."""
+check = checking(SMALLER)
 
 
 class TestClaims(ClaimSuite):
     found = {
         "P4/figure-2b": "smaller setting",
+        "P4/figure-4": "smaller setting",
     }
     check = staticmethod(check)
 
@@ -39,7 +47,38 @@ def test_a_pair_is_trained_with_the_same_work():
 
 
 def test_a_loss_that_rises_is_found_out(monkeypatch):
-    right = curves.fall
-    monkeypatch.setattr(curves, "fall", lambda losses: 1 / right(losses))
+    right = dictionary_setting.fall
+    monkeypatch.setattr(dictionary_setting, "fall", lambda losses: 1 / right(losses))
     finding = check("P4/figure-2b", steps=20)
     assert any(line.decides and not line.kept for line in finding.conclusions)
+
+
+def test_too_few_heads_are_judged_apart_from_too_many():
+    parts = check("P4/figure-4").judgements
+    assert set(parts) == {"few heads", "too many heads"}
+    lines = check("P4/figure-4").conclusions
+    assert all(line.kept for line in lines if line.part == "few heads")
+    assert not any(line.kept for line in lines if line.part == "too many heads")
+
+
+def test_more_heads_named_few_are_found_out():
+    lines = check("P4/figure-4", few=[20], enough=[10, 12]).conclusions
+    assert not all(line.kept for line in lines if line.part == "few heads")
+
+
+def test_a_rate_at_which_the_loss_rises_is_seen_as_divergence():
+    finding = check("P4/figure-4", rate=3.0, steps=40)
+    assert measured(finding, "gap at the end / at the start with H = 40") > 1
+    assert all(line.kept for line in finding.conclusions if line.part == "too many heads")
+
+
+def test_the_largest_rise_is_between_two_readings():
+    class Course:
+        gaps = torch.tensor([4.0, 2.0, 3.0, 1.0])
+
+    assert figures_deep._largest_rise(Course()) == pytest.approx(1.5)  # pyright: ignore[reportArgumentType]
+
+
+def test_the_papers_own_setting_differs_in_nothing_but_the_steps():
+    settings = registry.get("P4/figure-4").full
+    assert setting_of_section_4(settings) == {"differs": ()}

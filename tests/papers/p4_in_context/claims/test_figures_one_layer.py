@@ -4,7 +4,7 @@ import pytest
 
 from attangent.audit import Verdict, registry
 from attangent.icl import RidgeLimit
-from attangent.papers.p4_in_context.claims import curves, figures_one_layer
+from attangent.papers.p4_in_context.claims import dictionary_setting, figures_one_layer
 from tests.papers.harness import ClaimSuite, checking
 
 SMALLER = {"P4/figure-2a": {"steps": 200}}
@@ -32,8 +32,8 @@ def test_wrong_turns_are_counted_from_both_sides():
 
 
 def test_a_loss_that_rises_is_found_out(monkeypatch):
-    right = curves.fall
-    monkeypatch.setattr(curves, "fall", lambda losses: 1 / right(losses))
+    right = dictionary_setting.fall
+    monkeypatch.setattr(dictionary_setting, "fall", lambda losses: 1 / right(losses))
     finding = check("P4/figure-2a", steps=50)
     assert any(line.decides and not line.kept for line in finding.conclusions)
 

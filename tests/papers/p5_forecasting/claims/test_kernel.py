@@ -1,7 +1,7 @@
 """The tests of `papers/p5/kernel.py`."""
 
 from attangent.audit import Verdict
-from attangent.papers.p5_forecasting.theory.scalar_attention import VarianceGate
+from attangent.papers.p5_forecasting.theory.attention_model import VarianceGate
 from tests.papers.harness import ClaimSuite, check
 
 

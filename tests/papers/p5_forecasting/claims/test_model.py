@@ -4,7 +4,7 @@ import pytest
 
 from attangent.audit import Verdict
 from attangent.papers.p5_forecasting.claims import model
-from attangent.papers.p5_forecasting.theory.scalar_attention import ScalarAttention
+from attangent.papers.p5_forecasting.theory.attention_model import ScalarAttention
 from tests.papers.harness import ClaimSuite, checking, ours
 
 SMALLER = {"P5/lemma-i.3": {"widths": [32, 64, 96, 128]}}

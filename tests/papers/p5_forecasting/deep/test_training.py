@@ -4,8 +4,7 @@ import torch
 
 from attangent import AttangentError
 from attangent.papers.p5_forecasting.deep import training
-from attangent.papers.p5_forecasting.deep.linear_sgd import NLinear
-from attangent.papers.p5_forecasting.deep.training import Training, epochs_since_best, train_module
+from attangent.papers.p5_forecasting.deep.training import NLinear, Training, epochs_since_best, train_module
 from tests.forecast.examples import waves
 
 

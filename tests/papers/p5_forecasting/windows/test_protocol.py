@@ -3,9 +3,8 @@ import pandas as pd
 import pytest
 
 from attangent import AttangentError
-from attangent.papers.p5_forecasting.deep.linear_sgd import NLinear
-from attangent.papers.p5_forecasting.deep.training import Training
-from attangent.papers.p5_forecasting.windows.closed_form import LinearForecaster, Persistence
+from attangent.papers.p5_forecasting.deep.training import NLinear, Training
+from attangent.papers.p5_forecasting.windows.forecaster import LinearForecaster, Persistence
 from attangent.papers.p5_forecasting.windows.protocol import (
     compare_windows,
     evaluate_windows,

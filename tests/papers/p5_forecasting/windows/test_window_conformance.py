@@ -7,15 +7,15 @@ from sklearn.utils import estimator_checks
 
 from attangent import AttangentError
 from attangent.papers.p5_forecasting.deep.attention_forecasters import (
+    Autoformer,
     Encoder,
+    Informer,
     InvertedTransformer,
     PatchTST,
     VanillaTransformer,
 )
-from attangent.papers.p5_forecasting.deep.encoder_decoders import Autoformer, Informer
-from attangent.papers.p5_forecasting.deep.linear_sgd import DLinear, NLinear, RLinear
-from attangent.papers.p5_forecasting.deep.training import Training
-from attangent.papers.p5_forecasting.windows.closed_form import LinearForecaster, Persistence, SeasonalNaive
+from attangent.papers.p5_forecasting.deep.training import DLinear, NLinear, RLinear, Training
+from attangent.papers.p5_forecasting.windows.forecaster import LinearForecaster, Persistence, SeasonalNaive
 from tests.forecast.examples import waves
 
 SHORT = Training(epochs=2, batches=4, rate=1e-3)

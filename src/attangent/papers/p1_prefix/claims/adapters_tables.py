@@ -21,8 +21,14 @@ from attangent.papers.p1_prefix.claims.small_tasks import (
     language_trial,
     minilm,
 )
-from attangent.papers.p1_prefix.head_to_head.run import PreparedTrial, Run, prepare_trial
-from attangent.papers.p1_prefix.head_to_head.settings import Entrant, MethodComparison, TaskSplit
+from attangent.papers.p1_prefix.head_to_head.run import (
+    Entrant,
+    MethodComparison,
+    PreparedTrial,
+    Run,
+    TaskSplit,
+    prepare_trial,
+)
 from attangent.papers.p1_prefix.proofs import attention
 from attangent.tuning.methods import Method
 from attangent.tuning.request import TrainingSettings

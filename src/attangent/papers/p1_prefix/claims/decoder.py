@@ -15,8 +15,7 @@ from attangent.audit import Conclusion, Finding, Settings, claim
 from attangent.audit.checks import needs_adapters
 from attangent.papers.p1_prefix.claims.adapters_tables import CB, cb_trial, finding_of_table, labels_of
 from attangent.papers.p1_prefix.claims.small_tasks import AUTHORS, RECIPE, best_runs, entrants
-from attangent.papers.p1_prefix.head_to_head.run import PreparedTrial, split_task
-from attangent.papers.p1_prefix.head_to_head.settings import Entrant
+from attangent.papers.p1_prefix.head_to_head.run import Entrant, PreparedTrial, split_task
 from attangent.papers.p1_prefix.head_to_head.trunk import Trunk
 from attangent.tuning.data.text import TextTask
 from attangent.tuning.encoding import Encoded, stack

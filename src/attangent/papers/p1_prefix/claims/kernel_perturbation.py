@@ -8,10 +8,19 @@ from torch import Tensor
 
 from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels.network import Kind
-from attangent.papers.common import kernel_change
 from attangent.papers.common.bounds import LOG10_E
 from attangent.papers.common.figures import plot
-from attangent.papers.common.thirteen_parts import beyond_bound, growth_with_neurons, thirteen_parts
+from attangent.papers.common.perturbation import (
+    Changes,
+    beyond_bound,
+    change_figure,
+    entry_line,
+    growth_with_neurons,
+    largest_over_radius,
+    norm_line,
+    random_move,
+    thirteen_parts,
+)
 from attangent.papers.p1_prefix.claims.prefix_regression import (
     PrefixRegression,
     in_unit_ball,
@@ -52,38 +61,34 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
     """
     p = ordinary_regression(settings, seed)
     toward = _training_move(p)
-    moves = {"random": kernel_change.random_move(p.network.W, seed), "toward the targets": toward}
+    moves = {"random": random_move(p.network.W, seed), "toward the targets": toward}
     changes = {name: _changes(p, settings, U, "paper") for name, U in moves.items()}
     exact = _changes(p, settings, toward, "exact")
     bound = math.log10(8) + 22 * p.bound(settings) * LOG10_E
-    largest = max(map(kernel_change.largest_over_radius, changes.values()))
+    largest = max(map(largest_over_radius, changes.values()))
     slack = bound + math.log10(math.sqrt(p.size)) - math.log10(largest)
     return Finding(
         hypotheses=(in_unit_ball(p)[0], Hypothesis("largest move R", "<=", 0.01, max(settings.radii))),
         conclusions=(
-            kernel_change.entry_line(changes, bound),
-            kernel_change.norm_line(changes, bound + math.log10(math.sqrt(p.size))),
+            entry_line(changes, bound),
+            norm_line(changes, bound + math.log10(math.sqrt(p.size))),
             _copies_trend(settings, seed),
         ),
         numbers={
             "|H(W) - H(W~)|_F / R": largest,
             "|H|_F": p.paper.kernel.norm().item(),
             "|H(W) - H(W~)|_F / (sqrt(nd) x largest entry)": _largest_spread(p, changes),
-            "|H(W) - H(W~)|_F / R for the exact kernel": kernel_change.largest_over_radius(exact),
+            "|H(W) - H(W~)|_F / R for the exact kernel": largest_over_radius(exact),
             "log10 of bound / measured": slack,
         },
-        figures=(
-            kernel_change.change_figure(
-                {**changes, "toward the targets, exact kernel": exact}, "prefix vector"
-            ),
-        ),
+        figures=(change_figure({**changes, "toward the targets, exact kernel": exact}, "prefix vector"),),
         remark="A bound c on each of the (nd)^2 entries gives nd c in the Frobenius norm, not sqrt(nd) c as "
         "in the proof. Equal points attain it. With sigma = 1/(C sqrt(log(nd/delta))), B = 1 for every n, "
         "and the change grows like n, so it exceeds any multiple of sqrt(n).",
     )
 
 
-def _largest_spread(p: PrefixRegression, changes: dict[str, kernel_change.Changes]) -> float:
+def _largest_spread(p: PrefixRegression, changes: dict[str, Changes]) -> float:
     """max |H(W) - H(W~)|_F / (sqrt(nd) max_ij |H(W) - H(W~)|_ij)."""
     root = math.sqrt(p.size)
     return max((c.norm() / (root * c.abs().max())).item() for cs in changes.values() for c in cs.values())
@@ -105,12 +110,12 @@ def _change_of_copies(settings: Settings, n: int, seed: int) -> float:
     sigma = 1 / (settings.get("C", 10.0) * math.sqrt(math.log(n * settings.d / settings.delta)))
     p = ordinary_regression(settings | {"n": 1, "sigma": sigma, "init": "independent"}, seed)
     X = p.X.repeat(n, 1)
-    U = kernel_change.random_move(p.network.W, seed)
+    U = random_move(p.network.W, seed)
     moved = p.network.with_weights(p.network.W + settings.radii[-1] * U)
     return (moved.kernel(X, kind="paper") - p.network.kernel(X, kind="paper")).norm().item()
 
 
-def _changes(p: PrefixRegression, settings: Settings, U: Tensor, kind: Kind) -> kernel_change.Changes:
+def _changes(p: PrefixRegression, settings: Settings, U: Tensor, kind: Kind) -> Changes:
     """H(W + R U) - H(W) per radius R."""
     start = (p.paper if kind == "paper" else p.exact).kernel
     return {

@@ -18,7 +18,7 @@ from attangent.papers.p1_prefix.claims.prefix_regression import (
     properties,
     slow_regression,
 )
-from attangent.papers.p1_prefix.proofs import kernel, training
+from attangent.papers.p1_prefix.proofs import kernel
 
 SLOW_SIZES = {
     "m": 4096,
@@ -248,7 +248,7 @@ _ORDINARY = {"n": 6, "d": 4, "m": 2048, "sigma": 1.0, "rate": 0.5, "steps": 300,
     nature="lemma",
     plain="""The lemma follows from the condition on the loss and Eq. (22). The proof drops a square root,
         which doubles its sum; e^(20B) absorbs the factor.""",
-    proof=training.weights_stay,
+    proof=kernel.weights_stay,
     quick={**_ORDINARY, "init": "independent", "lengths": [128, 512, 2048, 8192], "steps": 60},
     full={"n": 12, "d": 8, "m": 8192, "steps": 300, "lengths": [512, 2048, 8192, 32768]},
     seconds=0.5,

@@ -10,8 +10,13 @@ from torch import Tensor
 from attangent.audit import Hypothesis, Settings
 from attangent.audit.evidence import Relation
 from attangent.kernels import Trajectory, unit_data
-from attangent.papers.p1_prefix.guarantee import Guarantee, concentration_bound, prefix_guarantee
-from attangent.papers.p1_prefix.network import PrefixNetwork, prefix_limit
+from attangent.papers.p1_prefix.network import (
+    Guarantee,
+    PrefixNetwork,
+    concentration_bound,
+    prefix_guarantee,
+    prefix_limit,
+)
 
 
 @dataclass(frozen=True)

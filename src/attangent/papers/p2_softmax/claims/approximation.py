@@ -9,8 +9,13 @@ from torch import Tensor
 from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax import proofs
-from attangent.papers.p2_softmax.claims.diffusion_error import reference_function
-from attangent.papers.p2_softmax.claims.diffusion_setting import MIXTURE, NETWORK, diffusion_setting, network
+from attangent.papers.p2_softmax.claims.diffusion_error import (
+    MIXTURE,
+    NETWORK,
+    diffusion_setting,
+    network,
+    reference_function,
+)
 from attangent.papers.p2_softmax.claims.diffusion_theorem import log10_terms
 from attangent.papers.p2_softmax.diffusion import ForwardProcess, GaussianMixture, KernelScore, draw_data
 

@@ -10,7 +10,7 @@ from attangent.kernels import Trajectory, predict_training
 from attangent.papers.common.bounds import falling, never_above, stays_below
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax import proofs
-from attangent.papers.p2_softmax.claims.softmax_regression import (
+from attangent.papers.p2_softmax.claims.regression import (
     SoftmaxRegression,
     constants,
     kernel_is_definite,

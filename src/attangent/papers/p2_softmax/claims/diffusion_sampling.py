@@ -11,17 +11,15 @@ from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settin
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax import proofs
 from attangent.papers.p2_softmax.claims.diffusion_error import (
-    reference_function,
-    terms_figure,
-    terms_over_training,
-)
-from attangent.papers.p2_softmax.claims.diffusion_setting import (
     INPUTS,
     LOG_TIMES,
     NETWORK,
     DiffusionSetting,
     diffusion_setting,
     network,
+    reference_function,
+    terms_figure,
+    terms_over_training,
 )
 from attangent.papers.p2_softmax.diffusion import (
     Coverage,

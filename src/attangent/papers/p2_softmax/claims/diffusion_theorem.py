@@ -9,7 +9,7 @@ import torch
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.bounds import LOG10_E
 from attangent.papers.common.figures import plot
-from attangent.papers.p2_softmax.claims.diffusion_setting import (
+from attangent.papers.p2_softmax.claims.diffusion_error import (
     INPUTS,
     LOG_TIMES,
     MIXTURE,

@@ -8,13 +8,22 @@ from torch import Tensor
 
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels import SoftmaxNetwork, vectorise
-from attangent.papers.common import kernel_change
 from attangent.papers.common.bounds import LOG10_E, bound_figure, never_above
 from attangent.papers.common.descent import SplitStep, gradient_line, second_order_factor, terms_add_up, walk
 from attangent.papers.common.figures import plot
-from attangent.papers.common.thirteen_parts import beyond_bound, growth_with_neurons, thirteen_parts
+from attangent.papers.common.perturbation import (
+    Changes,
+    beyond_bound,
+    change_figure,
+    entry_line,
+    growth_with_neurons,
+    largest_over_radius,
+    norm_line,
+    random_move,
+    thirteen_parts,
+)
 from attangent.papers.p2_softmax import proofs
-from attangent.papers.p2_softmax.claims.softmax_regression import (
+from attangent.papers.p2_softmax.claims.regression import (
     SoftmaxRegression,
     constants,
     data_in_ball,
@@ -47,23 +56,23 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
     p = softmax_regression(settings, seed)
     bound = 10 * constants(p, settings).B * LOG10_E
     directions = {
-        "random": kernel_change.random_move(p.network.W, seed),
+        "random": random_move(p.network.W, seed),
         "adversarial": _worst_directions(p, seed),
     }
     changes = {f"{name} move": _changes(p, settings.radii, U) for name, U in directions.items()}
-    over_radius = {name: kernel_change.largest_over_radius(of_move) for name, of_move in changes.items()}
+    over_radius = {name: largest_over_radius(of_move) for name, of_move in changes.items()}
     return Finding(
         hypotheses=(data_in_ball(p)[0], Hypothesis("largest move R", "<=", 0.01, max(settings.radii))),
         conclusions=(
-            kernel_change.entry_line(changes, bound),
-            kernel_change.norm_line(changes, math.log10(p.size) + bound),
+            entry_line(changes, bound),
+            norm_line(changes, math.log10(p.size) + bound),
         ),
         numbers={
             **{f"|H(W) - H(W~)|_F / R, {name}": value for name, value in over_radius.items()},
             "|H|_F": p.kernel.norm().item(),
             "log10 of the slack": math.log10(p.size) + bound - math.log10(max(over_radius.values())),
         },
-        figures=(kernel_change.change_figure(changes, "neuron"),),
+        figures=(change_figure(changes, "neuron"),),
         remark="sigma is such that B = 1, the smallest value; there the bound has about four decades of "
         "slack. At sigma = 1 it has over a hundred and cannot fail. The lemma does not bound sigma. For n = "
         "d = 1 and large m the entry is e^(sigma^2), mostly from neurons with w x > 1.5 sigma^2. A move of "
@@ -71,7 +80,7 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _changes(p: SoftmaxRegression, radii: list[float], U: Tensor) -> kernel_change.Changes:
+def _changes(p: SoftmaxRegression, radii: list[float], U: Tensor) -> Changes:
     return {R: _printed_kernel(p, p.network.W + R * U) - p.kernel for R in radii}
 
 
@@ -85,7 +94,7 @@ def _printed_kernel(p: SoftmaxRegression, W: Tensor) -> Tensor:
 
 def _worst_directions(p: SoftmaxRegression, seed: int, rounds: int = 5) -> Tensor:
     """Return unit moves, one per neuron, that change the kernel most: power iteration on its derivative."""
-    U = kernel_change.random_move(p.network.W, seed)
+    U = random_move(p.network.W, seed)
     for _ in range(rounds):
         change = torch.func.jvp(lambda W: _printed_kernel(p, W), (p.network.W,), (U,))[1]
         pull = torch.func.vjp(lambda W: _printed_kernel(p, W), p.network.W)[1]

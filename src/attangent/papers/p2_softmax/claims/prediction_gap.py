@@ -10,7 +10,7 @@ from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Series, Se
 from attangent.kernels import SoftmaxNetwork, log_gap, predict_training, unit_data, vectorise
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax import proofs
-from attangent.papers.p2_softmax.claims.softmax_regression import (
+from attangent.papers.p2_softmax.claims.regression import (
     SoftmaxRegression,
     constants,
     kernel_is_definite,

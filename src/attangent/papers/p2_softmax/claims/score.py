@@ -10,7 +10,7 @@ from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax import proofs
-from attangent.papers.p2_softmax.claims.diffusion_setting import LOG_TIMES, MIXTURE
+from attangent.papers.p2_softmax.claims.diffusion_error import LOG_TIMES, MIXTURE
 from attangent.papers.p2_softmax.diffusion import (
     ExactScore,
     ForwardProcess,

@@ -1,17 +1,25 @@
 """Diffusion with a softmax score estimator: processes, known targets, estimators, samplers, error terms."""
 
-from attangent.papers.p2_softmax.diffusion.dataset import ScoreData, draw_data, noised_data
 from attangent.papers.p2_softmax.diffusion.errors import ErrorTerms, SampleMean, error_terms, hilbert_function
 from attangent.papers.p2_softmax.diffusion.estimator import (
     ExactScore,
+    InputMap,
+    NaturalInputs,
+    PaperInputs,
     ScoreEstimator,
     label_loss,
     relative_error,
     score_error,
 )
-from attangent.papers.p2_softmax.diffusion.inputs import InputMap, NaturalInputs, PaperInputs
 from attangent.papers.p2_softmax.diffusion.kernel import KernelScore
-from attangent.papers.p2_softmax.diffusion.networks import MLPScore, SoftmaxScore
+from attangent.papers.p2_softmax.diffusion.networks import (
+    AdamDescent,
+    Descent,
+    MLPScore,
+    SoftmaxScore,
+    TrainingHistory,
+    checkpoints,
+)
 from attangent.papers.p2_softmax.diffusion.process import ConstantSchedule, ForwardProcess, LinearSchedule
 from attangent.papers.p2_softmax.diffusion.sampling import (
     Coverage,
@@ -22,8 +30,14 @@ from attangent.papers.p2_softmax.diffusion.sampling import (
     sample_quality,
     sliced_wasserstein,
 )
-from attangent.papers.p2_softmax.diffusion.targets import GaussianMixture, Rings, Target
-from attangent.papers.p2_softmax.diffusion.training import AdamDescent, Descent, TrainingHistory, checkpoints
+from attangent.papers.p2_softmax.diffusion.targets import (
+    GaussianMixture,
+    Rings,
+    ScoreData,
+    Target,
+    draw_data,
+    noised_data,
+)
 
 __all__ = [
     "AdamDescent",

@@ -9,12 +9,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attangent._core.errors import AttangentError
-from attangent.papers.p2_softmax.diffusion.dataset import ScoreData
 from attangent.papers.p2_softmax.diffusion.estimator import ScoreEstimator
 from attangent.papers.p2_softmax.diffusion.kernel import KernelScore
-from attangent.papers.p2_softmax.diffusion.networks import SoftmaxScore
-from attangent.papers.p2_softmax.diffusion.targets import Target
-from attangent.papers.p2_softmax.diffusion.training import Descent
+from attangent.papers.p2_softmax.diffusion.networks import Descent, SoftmaxScore
+from attangent.papers.p2_softmax.diffusion.targets import ScoreData, Target
 
 TERMS = ("coupling", "mismatch", "stopping", "approximation")
 

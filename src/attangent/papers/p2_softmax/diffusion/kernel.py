@@ -12,17 +12,16 @@ from torch import Tensor
 
 from attangent._core.checks import check_positive, check_size
 from attangent.kernels import Prediction, SoftmaxNetwork, largest_eigenvalue, predict_training, vectorise
-from attangent.papers.p2_softmax.diffusion.dataset import ScoreData
-from attangent.papers.p2_softmax.diffusion.estimator import ScoreEstimator, label_loss
-from attangent.papers.p2_softmax.diffusion.inputs import InputMap, PaperInputs
+from attangent.papers.p2_softmax.diffusion.estimator import InputMap, PaperInputs, ScoreEstimator, label_loss
 from attangent.papers.p2_softmax.diffusion.networks import (
     LAMBDA_TOLERANCE,
     SoftmaxScore,
     check_even,
+    checkpoints,
     curvature,
 )
 from attangent.papers.p2_softmax.diffusion.process import ForwardProcess
-from attangent.papers.p2_softmax.diffusion.training import checkpoints
+from attangent.papers.p2_softmax.diffusion.targets import ScoreData
 from attangent.papers.p2_softmax.networks import softmax_limit
 
 

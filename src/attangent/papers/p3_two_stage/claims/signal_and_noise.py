@@ -1,10 +1,14 @@
-"""Signal and noise of W and V: which is larger, and what stage 2 adds to the noise."""
+"""Lemma 7: whether signs stay in the second stage; signal against noise in W and V."""
 
 import math
 
+import torch
+from torch import Tensor
+
+from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, claim
 from attangent.papers.p3_two_stage.claims import proofs_of_patterns, proofs_of_stages
-from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED
+from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
 from attangent.papers.p3_two_stage.claims.two_stage_setting import (
     WITHDRAWN,
     Assumption1,
@@ -12,6 +16,190 @@ from attangent.papers.p3_two_stage.claims.two_stage_setting import (
     signal_norm,
 )
 from attangent.papers.p3_two_stage.theory.training import NoisySGD, train
+
+
+@claim(
+    "P3/lemma-7",
+    nature="lemma",
+    plain="""Printed: stage 2 changes few signs. True: it lasts so long that the noise of stage 1 is
+        forgotten, and half of all signs change on average.""",
+    failure=Failure(
+        cause="P3/lemma-7",
+        consequence="Lemma 7 falls; Theorems 3 and 4 use it",
+        first_size="d = 2 for Equation 15 with constants 1; d = 3 for the whole lemma with K = 1/2",
+        root="the decay of the old noise over stage 2 is left out",
+    ),
+    proof=proofs_of_patterns.lemma_7,
+    erratum=WITHDRAWN,
+    place="Appendix E, Lemma 7, Equation 15 (with Corollaries 4 and 5)",
+    title="Activation patterns are preserved in the second stage",
+    quote="Since eta_2 << eta_1, ... This implies that additional noise in the second stage is small.",
+    quick={
+        **ASSUMED, "u": 0.4, "r": 0.04, "dimensions": [16, 32, 64, 128], "prompts": 4,
+        "length_of_stage": 1.0,
+    },
+    full={"dimensions": [16, 32, 64, 128, 192], "prompts": 4},
+    seconds=0.5,
+    rests_on=("P3/lemma-6", "P3/proposition-5"),
+)  # fmt: skip
+def patterns_stay(settings: Settings, seed: int) -> Finding:
+    """Over the t_2 steps of the second stage at most a constant times L sqrt(eta_2/eta_1) + sqrt(L log d) of
+    the L signs of the noise weights' scores change (Equation 15). The whole lemma adds the eps_U of Lemma 6
+    for the changes by the signal.
+    """
+    changed = [changed_shares(settings, d, seed).mean().item() for d in settings.dimensions]
+    bounds = [_share_bound(settings, d) for d in settings.dimensions]
+    last = settings.dimensions[-1]
+    return Finding(
+        hypotheses=(
+            *assumption_1(settings),
+            Hypothesis(
+                "eta_2 / eta_1 at the smallest d", "<=", 0.1, rate_ratio(settings, settings.dimensions[0])
+            ),
+        ),
+        conclusions=(
+            Conclusion.of_trend(
+                "exponent in d of the fraction of signs changed / bound",
+                "<=",
+                0.0,
+                settings.dimensions,
+                [share / bound for share, bound in zip(changed, bounds, strict=True)],
+                part="Equation 15",
+            ),
+            Conclusion.of_trend(
+                "the same against the whole bound of the lemma, K = 1/2",
+                "<=",
+                0.0,
+                settings.dimensions,
+                [
+                    share / whole_share(settings, d)
+                    for share, d in zip(changed, settings.dimensions, strict=True)
+                ],
+                part="whole lemma",
+            ),
+        ),
+        numbers={
+            **{
+                f"1/2 / the whole bound, K = 1/2, d = {d}": 0.5 / whole_share(settings, d)
+                for d in (16, 256, 4096)
+            },
+            "share of signs changed at the largest d": changed[-1],
+            "bound with constant 1 at the largest d": bounds[-1],
+            "log10 of the fraction of W_(t1) left after stage 2 at the largest d": log_kept(settings, last)
+            / math.log(10),
+        },
+        remark="The noise that stage 2 adds is small compared with tau_0, but the noise of stage 1 has "
+        "decayed by exp(-log^2(1/eps)/eps^2) in the meantime. Only fresh noise is left, and half of the "
+        "signs change. The proof keeps the total variance at tau_0^2.",
+    )
+
+
+def rate_ratio(settings: Settings, d: int) -> float:
+    """Return eta_2 / eta_1 = lambda^2 eps_(V,1)^2 r."""
+    scale = Assumption1.of(settings, d)
+    return scale.weight_decay**2 * scale.hard_epsilon**2 * scale.r
+
+
+def _share_bound(settings: Settings, d: int) -> float:
+    return math.sqrt(rate_ratio(settings, d)) + math.sqrt(math.log(d) / Assumption1.of(settings, d).L)
+
+
+def whole_share(settings: Settings, d: int, K: float = 0.5) -> float:
+    """Return the bound of the whole lemma over L: that of Equation 15 and eps_U / L."""
+    scale = Assumption1.of(settings, d)
+    by_signal = (K / (scale.weight_decay * scale.init_std)) ** (4 / 3) * scale.L ** (-1 / 3)
+    return by_signal + _share_bound(settings, d)
+
+
+def log_kept(settings: Settings, d: int) -> float:
+    """Return log (1 - eta_2 lambda)^(t_2) for `length_of_stage` times t_2 = log^2(1/eps) / (eta_2 lambda
+    eps^2).
+    """
+    scale = Assumption1.of(settings, d)
+    eps = scale.hard_epsilon
+    step = settings.rate * rate_ratio(settings, d) * scale.weight_decay
+    return math.log1p(-step) * settings.length_of_stage * math.log(1 / eps) ** 2 / (step * eps**2)
+
+
+def added_variance(settings: Settings, d: int) -> float:
+    """Return the variance that stage 2 adds to a noise weight: eta_2^2 tau_xi^2 (1 - k^(2t)) / (1 - k^2)."""
+    scale = Assumption1.of(settings, d)
+    second = settings.rate * rate_ratio(settings, d)
+    second_shrink = 1 - second * scale.weight_decay
+    shrink = 1 - settings.rate * scale.weight_decay
+    xi = scale.init_std**2 * (1 - shrink**2) / settings.rate**2
+    return second**2 * xi * -math.expm1(2 * log_kept(settings, d)) / (1 - second_shrink**2)
+
+
+def changed_shares(settings: Settings, d: int, seed: int) -> Tensor:
+    """Return the fraction of signs of P tokens' scores that differ between t_1 and the end of stage 2, by
+    prompt.
+
+        U x_L at t_1 is Gaussian. By Proposition 5, at the end it is the rest of that vector plus fresh noise.
+    """
+    scale = Assumption1.of(settings, d)
+    rng = generator(seed, f"lemma 7, d = {d}")
+    shape = (settings.prompts, d)
+    tokens = scale.data().sample(settings.prompts, seed=rng).p.context
+    before, fresh = (torch.randn(*shape, generator=rng, dtype=torch.float64) for _ in range(2))
+    before = scale.init_std * before
+    after = math.exp(log_kept(settings, d)) * before + math.sqrt(added_variance(settings, d)) * fresh
+    signs = [(tokens @ vector[..., None]) > 0 for vector in (before, after)]
+    return (signs[0] != signs[1]).double().mean((-1, -2))
+
+
+@claim(
+    "P3/lemma-7-repaired",
+    nature="lemma",
+    plain="The share of changed signs is arccos(rho)/pi, a half after the printed t_2.",
+    sharp="sharp: equality in expectation",
+    erratum=WITHDRAWN,
+    repairs="P3/lemma-7",
+    place="ours",
+    title="Signs over the second stage",
+    derivation="""By Proposition 5 a score is k a + b with independent normal a, b of standard deviations
+        tau_0 |x||x_L| and s |x||x_L|. Two normal variables of correlation rho differ in sign with
+        probability arccos(rho)/pi. s^2 <= 2 tau_0^2 eta_2/eta_1, so tan(arccos rho) = s/(k tau_0) <= e^(t
+        eta_2 lambda) sqrt(2 eta_2/eta_1) up to rounding of k.""",
+    quick={**ASSUMED, "u": 0.4, "r": 0.04, "prompts": 400, "power": 1.5, "d": 16},
+    sizes=({"d": 16}, {"d": 32}),
+    seconds=0.5,
+)
+def signs_over_the_second_stage(settings: Settings, seed: int) -> Finding:
+    """After t steps of stage 2 the expected fraction of changed signs is arccos(rho)/pi with rho = k tau_0 /
+    sqrt(k^2 tau_0^2 + s^2), where k = (1 - eta_2 lambda)^t and s^2 is the variance that stage 2 adds. It is
+    of order sqrt(eta_2/eta_1) for t <= 1/(eta_2 lambda), and 1/2 after the t_2 of the theorem.
+    """
+    scale = Assumption1.of(settings, settings.d)
+    eps = scale.hard_epsilon
+    one_decay = eps**2 / math.log(1 / eps) ** 2
+    lengths = {"1/(eta_2 lambda) steps": one_decay, "t_2 steps": 1.0}
+    lines = [
+        line
+        for name, length in lengths.items()
+        for line in _share_lines(settings | {"length_of_stage": length}, name, seed)
+    ]
+    return Finding(conclusions=tuple(lines))
+
+
+def _share_lines(settings: Settings, name: str, seed: int) -> tuple[Conclusion, Conclusion]:
+    """Compare the measured share with arccos(rho)/pi, in standard errors over prompts and in relative
+    size.
+    """
+    d = settings.d
+    remaining = math.exp(log_kept(settings, d)) * Assumption1.of(settings, d).init_std
+    expected = _share(remaining, math.sqrt(added_variance(settings, d)))
+    shares = changed_shares(settings, d, seed)
+    error = (shares.std() / math.sqrt(len(shares))).item()
+    distance = abs(shares.mean().item() - expected)
+    return (
+        Conclusion(f"distance to arccos(rho)/pi after {name}, standard errors", "<=", 4.0, distance / error),
+        Conclusion(f"the same, relative to arccos(rho)/pi, after {name}", "<=", 0.15, distance / expected),
+    )
+
+
+def _share(remaining: float, added: float) -> float:
+    return math.atan2(added, remaining) / math.pi
 
 
 @claim(

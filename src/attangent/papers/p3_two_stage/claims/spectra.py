@@ -30,8 +30,7 @@ from attangent.papers.p3_two_stage.claims.language import (
     trained,
 )
 from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN
-from attangent.papers.p3_two_stage.facts.fact_model import FactBatch, FactModel
-from attangent.papers.p3_two_stage.facts.language import LanguageRun
+from attangent.papers.p3_two_stage.facts.language import FactBatch, FactModel, LanguageRun
 from attangent.papers.p3_two_stage.spectrum_edit import Keep, edit_spectrum
 
 MODES: tuple[Keep, ...] = ("largest", "smallest", "drop_largest")

@@ -12,8 +12,7 @@ from attangent.papers.common.figures import plot
 from attangent.papers.p4_in_context.claims.dictionary_setting import draw, draw_dictionary, model, unit_tokens
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
 from attangent.papers.p4_in_context.one_layer.certificate import Certificate
-from attangent.papers.p4_in_context.one_layer.heads import logit_scale
-from attangent.papers.p4_in_context.one_layer.training import TrainingRun
+from attangent.papers.p4_in_context.one_layer.training import TrainingRun, logit_scale
 
 PROVABLE = {"K": 6, "d": 8, "m": 4, "N": 4, "tau": 0.1, "heads": 64, "logit_std": 3.0, "rate_factor": 1.0}
 

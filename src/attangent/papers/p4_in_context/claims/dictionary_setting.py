@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from attangent._core.random import generator
-from attangent.audit import Hypothesis, Settings
+from attangent.audit import Conclusion, Figure, Hypothesis, Series, Settings
 from attangent.icl import Dictionary
+from attangent.papers.common.figures import plot
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
 from attangent.papers.p4_in_context.one_layer.certificate import InitialisationWarning
-from attangent.papers.p4_in_context.one_layer.heads import gradient, mixture, softmax_vectors
+from attangent.papers.p4_in_context.one_layer.training import gradient, mixture, softmax_vectors
 
 EXACT = 1e-10
 PAPER_SIZE = {"K": 200, "d": 100, "m": 20, "N": 30, "tau": 0.01}
@@ -88,3 +89,36 @@ def joint_norm(*parts: Tensor) -> float:
 
 def relative(a: Tensor, b: Tensor) -> float:
     return ((a - b).norm() / b.norm()).item()
+
+
+def fall(losses: Tensor) -> float:
+    """Return the last loss divided by the first."""
+    return (losses[-1] / losses[0]).item()
+
+
+def fall_lines(losses: dict[str, Tensor]) -> list[Conclusion]:
+    """Return one conclusion per loss: it ends below its start."""
+    return [
+        Conclusion(f"{name} at the end / at the start", "<=", 1.0, fall(values))
+        for name, values in losses.items()
+    ]
+
+
+def alike_lines(
+    name: str, losses: dict[str, Tensor], least_correlation: float, largest_fall: float
+) -> tuple[Conclusion, ...]:
+    """Conclude, with our thresholds, that the out-of-domain loss follows `name` and all three fall far."""
+    a, b = (losses[of].double().log() for of in ("out-of-domain loss", name))
+    correlation = torch.corrcoef(torch.stack([a, b]))[0, 1].item()
+    follows = f"correlation of log out-of-domain with log {name.removesuffix(' loss')}"
+    least_fallen = max(map(fall, losses.values()))
+    return (
+        Conclusion(f"{follows}, positive", ">=", 0.0, correlation),
+        Conclusion(follows, ">=", least_correlation, correlation, threshold="ours"),
+        Conclusion("largest of the three falls", "<=", largest_fall, least_fallen, threshold="ours"),
+    )
+
+
+def curves_figure(title: str, steps: Tensor, curves: dict[str, Tensor]) -> Figure:
+    series = tuple(Series.of(name, steps, losses) for name, losses in curves.items())
+    return plot(title, ("step", "loss"), *series, log="y")

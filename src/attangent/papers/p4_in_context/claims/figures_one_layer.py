@@ -9,11 +9,17 @@ from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settin
 from attangent.icl import IN_DOMAIN, OUT_OF_DOMAIN, Dictionary, RidgeLimit, Tasks, expected_distance
 from attangent.papers.common.figures import plot
 from attangent.papers.p4_in_context.claims import proofs
-from attangent.papers.p4_in_context.claims.curves import alike_lines, curves_figure, fall, fall_lines
-from attangent.papers.p4_in_context.claims.dictionary_setting import PAPER_SIZE, draw_dictionary, model
+from attangent.papers.p4_in_context.claims.dictionary_setting import (
+    PAPER_SIZE,
+    alike_lines,
+    curves_figure,
+    draw_dictionary,
+    fall,
+    fall_lines,
+    model,
+)
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
-from attangent.papers.p4_in_context.one_layer.heads import logit_scale
-from attangent.papers.p4_in_context.one_layer.training import TrainingRun
+from attangent.papers.p4_in_context.one_layer.training import TrainingRun, logit_scale
 
 _SMALL = {"K": 24, "d": 12, "m": 5, "N": 8, "tau": 0.01}
 

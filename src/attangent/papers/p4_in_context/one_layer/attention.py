@@ -19,9 +19,14 @@ from attangent.papers.p4_in_context.one_layer.certificate import (
     certify,
     examine,
 )
-from attangent.papers.p4_in_context.one_layer.heads import gradient, logit_scale, mixture, softmax_vectors
 from attangent.papers.p4_in_context.one_layer.trainers import trainer
-from attangent.papers.p4_in_context.one_layer.training import TrainingRun
+from attangent.papers.p4_in_context.one_layer.training import (
+    TrainingRun,
+    gradient,
+    logit_scale,
+    mixture,
+    softmax_vectors,
+)
 
 
 class OneLayerAttention:

@@ -21,19 +21,17 @@ from attangent._core.errors import AttangentError
 from attangent._core.progress import Bars
 from attangent._core.random import generator
 from attangent.icl.dictionary import IN_DOMAIN, Dictionary, Tasks
-from attangent.papers.p4_in_context.one_layer.heads import (
-    gradient,
-    logit_gradient,
-    logit_scale,
-    mixture,
-    softmax_vectors,
-)
 from attangent.papers.p4_in_context.one_layer.training import (
     OneLayerTrainer,
     Recorder,
     TrainingRun,
     Watch,
+    gradient,
+    logit_gradient,
+    logit_scale,
+    mixture,
     show_gap,
+    softmax_vectors,
 )
 
 if TYPE_CHECKING:

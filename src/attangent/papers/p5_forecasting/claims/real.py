@@ -16,15 +16,21 @@ from attangent.audit.checks import needs_adapters
 from attangent.data.catalogue import sample
 from attangent.data.places import data_file
 from attangent.papers.p5_forecasting.deep.attention_forecasters import (
+    Autoformer,
     Encoder,
+    Informer,
     InvertedTransformer,
     PatchTST,
     VanillaTransformer,
+    autoformer_module,
 )
-from attangent.papers.p5_forecasting.deep.encoder_decoders import Autoformer, Informer, autoformer_module
 from attangent.papers.p5_forecasting.deep.training import Training, epochs_since_best
-from attangent.papers.p5_forecasting.windows.closed_form import LinearForecaster, Persistence
-from attangent.papers.p5_forecasting.windows.forecaster import Forecaster, every_window
+from attangent.papers.p5_forecasting.windows.forecaster import (
+    Forecaster,
+    LinearForecaster,
+    Persistence,
+    every_window,
+)
 from attangent.papers.p5_forecasting.windows.protocol import Dataset, load_csv
 
 PATIENCE = 3

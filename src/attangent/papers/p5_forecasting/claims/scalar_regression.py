@@ -10,7 +10,7 @@ from attangent._core.random import generator
 from attangent.audit import Hypothesis, Settings
 from attangent.kernels import Trajectory
 from attangent.papers.common.bounds import LOG10_E
-from attangent.papers.p5_forecasting.theory.scalar_attention import ScalarAttention
+from attangent.papers.p5_forecasting.theory.attention_model import ScalarAttention
 from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
 
 CONSTANT = 2.0

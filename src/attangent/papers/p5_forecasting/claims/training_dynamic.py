@@ -15,7 +15,7 @@ from attangent.papers.p5_forecasting.claims.scalar_regression import (
     scalar_regression,
     sizes_of_data_and_weights,
 )
-from attangent.papers.p5_forecasting.theory.scalar_attention import ScalarAttention
+from attangent.papers.p5_forecasting.theory.attention_model import ScalarAttention
 
 STEP = {"n": 2, "d": 8, "m": 64, "noise": 0.01, "delta": 0.05, "rates": [0.1, 0.03, 0.01, 0.003]}
 

@@ -1,5 +1,5 @@
 from attangent.audit import Verdict
-from attangent.papers.p1_prefix.claims.repaired import attention
+from attangent.papers.p1_prefix.claims import repaired_attention as attention
 from tests.papers.harness import ClaimSuite, check
 
 

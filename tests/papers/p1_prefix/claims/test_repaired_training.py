@@ -4,7 +4,7 @@ import pytest
 
 from attangent.audit.registry import get
 from attangent.papers.p1_prefix.claims.prefix_regression import ordinary_regression, slow_regression
-from attangent.papers.p1_prefix.claims.repaired.training import follow, sufficient
+from attangent.papers.p1_prefix.claims.repaired_training import follow, sufficient
 from tests.papers.harness import ClaimSuite, check
 
 

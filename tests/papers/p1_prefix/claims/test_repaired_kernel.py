@@ -1,7 +1,7 @@
 import pytest
 
 from attangent.audit import Verdict
-from attangent.papers.p1_prefix.claims.repaired import kernel
+from attangent.papers.p1_prefix.claims import repaired_kernel as kernel
 from attangent.papers.p1_prefix.network import PrefixNetwork
 from tests.papers.harness import ClaimSuite, check
 

@@ -16,7 +16,7 @@ from attangent.papers.p1_prefix.claims.prefix_regression import (
     ordinary_regression,
     slow_regression,
 )
-from attangent.papers.p1_prefix.proofs import training
+from attangent.papers.p1_prefix.proofs import kernel
 
 _SLACK = 1 + 1e-9
 _SIZES = {"rho": 0.4, "sigma": 1.0, "init": "symmetric", "rate": 1.0, "epsilon": 0.01, "most_steps": 3000}
@@ -110,7 +110,7 @@ def sufficient(p: PrefixRegression, largest_radius: float = 0.1) -> Sufficient:
     nature="main result",
     plain="""With the exact kernel, pairs of opposite signs and an explicit m, training converges in the
         promised time.""",
-    proof=training.explicit_length,
+    proof=kernel.explicit_length,
     sharp="not sharp: m has e^(6b), and the rate loses a factor of 2 to the drift",
     quick={"n": 1, "sigma": 0.05, "init": "symmetric", "rate": 0.2, "epsilon": 0.01, "most_steps": 3000},
     sizes=({"d": 1, "m": 2048}, {"d": 2, "m": 8192}),

@@ -5,8 +5,12 @@ import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.papers.p5_forecasting.deep.attention_forecasters import Encoder
-from attangent.papers.p5_forecasting.deep.encoder_decoders import Autoformer, Informer, autoformer_module
+from attangent.papers.p5_forecasting.deep.attention_forecasters import (
+    Autoformer,
+    Encoder,
+    Informer,
+    autoformer_module,
+)
 from attangent.papers.p5_forecasting.deep.training import Training
 from tests.forecast.examples import waves
 
