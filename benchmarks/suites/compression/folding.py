@@ -20,6 +20,7 @@ import torch
 from attangent._core.files import write_json
 from attangent.compression import ChatSession
 from attangent.compression.capture import prefill
+from attangent.compression.prompt import BareReader
 from attangent.compression.prompt_cache import PromptForm, with_states
 from attangent.compression.questions import Question
 from attangent.compression.quiz import ask
@@ -56,8 +57,8 @@ def right(session: ChatSession, questions: Sequence[Question], form: PromptForm)
 
 def rows_of(model: Any, tokenizer: Any, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield one row per number of foldings that is counted."""
-    folding = ChatSession(model, tokenizer, budget=BUDGET)
-    plain = ChatSession(model, tokenizer)
+    folding = ChatSession(model, tokenizer, budget=BUDGET, reader=BareReader())
+    plain = ChatSession(model, tokenizer, reader=BareReader())
     questions = questions_on(names[0])
     for number, name in enumerate(names, 1):
         text = f"Please note this.\n{(TEXTS / f'{_file(name)}.txt').read_text().strip()}"

@@ -25,7 +25,7 @@ WIDTH = 96
 # Number of the teacher's most likely tokens that count one by one; all others count as one.
 _LIKELIEST = 256
 # Maximum number of effects in memory at a time, per query head of a KV head.
-_EFFECTS = 3 << 21
+_EFFECTS = 9 << 20
 # Answers more certain than this count as certain: their gradients say nothing about the prompt.
 _LARGEST_MARGIN = 8.0
 
