@@ -50,21 +50,13 @@ def prefix_attention_cost(settings: Settings, seed: int) -> Finding:
     ours = prefix_attention(q, k, v, (P @ W[1])[None], (P @ W[2])[None])
     counts = [count_3(L, length, d) for length in settings.lengths]
     printed = [printed_count_3(L, length, d) for length in settings.lengths]
+    gap_to_algorithm_3 = (ours[0, 0] - algorithm_3(X, P, *W)).abs().max().item()
+    largest_cost = max(c / p for c, p in zip(counts, printed, strict=True))
     return Finding(
         conclusions=(
-            Conclusion(
-                "largest |prefix_attention - Algorithm 3|",
-                "<=",
-                _EXACT,
-                (ours[0, 0] - algorithm_3(X, P, *W)).abs().max().item(),
-            ),
+            Conclusion("largest |prefix_attention - Algorithm 3|", "<=", _EXACT, gap_to_algorithm_3),
             Conclusion("parameters of the prefix / md", "==", 1.0, P.numel() / (m * d)),
-            Conclusion(
-                "largest number of multiplications / printed cost",
-                "<=",
-                1.0,
-                max(c / p for c, p in zip(counts, printed, strict=True)),
-            ),
+            Conclusion("largest number of multiplications / printed cost", "<=", 1.0, largest_cost),
             Conclusion(
                 "exponent of the number of multiplications in m, longest prefixes",
                 "<=",
@@ -195,14 +187,11 @@ def figure_3(settings: Settings, seed: int) -> Finding:
     ratios = [ntk[L] / count_3(L, 32, d) for L in settings.token_lengths]
     apart = max(max(ratio, 1 / ratio) for ratio in ratios)
     parameters = [prefix_parameters(m, d) for m in lengths]
+    prefix_size = prefix_parameters(1024, d)
     return Finding(
         conclusions=(
             Conclusion(
-                "parameters of prefix attention, m = 1024",
-                "==",
-                35840,
-                prefix_parameters(1024, d),
-                part="parameters",
+                "parameters of prefix attention, m = 1024", "==", 35840, prefix_size, part="parameters"
             ),
             Conclusion("parameters of NTK-Attention", "==", 4128, ntk_parameters(d), part="parameters"),
             Conclusion(
@@ -282,17 +271,13 @@ def parameters(settings: Settings, seed: int) -> Finding:
     lora = {(d, r): settings.lora_matrices * 2 * r * d for d, r in low}
     largest = settings.dims[-1]
     first = _low_rank(largest, ranks[largest][-1], seed)
+    largest_count = max(n / ((2 * r + 1) * d) for (d, r), n in low.items())
     return Finding(
         conclusions=(
             Conclusion(
                 "full Z: parameters / (d^2 + d)", "==", 1.0, max(n / (d * d + d) for d, n in full.items())
             ),
-            Conclusion(
-                "low-rank Z: largest number of parameters / (2r + 1)d",
-                "==",
-                1.0,
-                max(n / ((2 * r + 1) * d) for (d, r), n in low.items()),
-            ),
+            Conclusion("low-rank Z: largest number of parameters / (2r + 1)d", "==", 1.0, largest_count),
             Conclusion(
                 "low-rank Z: largest number of parameters / those of LoRA of the same rank",
                 "<=",

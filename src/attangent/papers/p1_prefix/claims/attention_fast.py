@@ -282,14 +282,10 @@ def lemma_j_7(settings: Settings, seed: int) -> Finding:
         for bound in settings.bounds
         for epsilon in settings.accuracies
     }
+    largest_error = max(case.relative_error / epsilon for (_, epsilon), case in cases.items())
     return Finding(
         conclusions=(
-            Conclusion(
-                "largest relative error / eps",
-                "<=",
-                1.0,
-                max(case.relative_error / epsilon for (_, epsilon), case in cases.items()),
-            ),
+            Conclusion("largest relative error / eps", "<=", 1.0, largest_error),
             *(_order_trend(settings, bound) for bound in settings.bounds),
             _largest_order(settings, cases),
             *_sizes_and_ranks(settings.d, list(cases.values())),

@@ -190,14 +190,10 @@ def appendix_c_compression(settings: Settings, seed: int) -> Finding:
     ratios = {name: problem.ratio(state) for name, state in last.items()}
     curves = {name: [problem.ratio(state) for state in states] for name, states in fitted.items()}
     low, high = settings.polynomial
+    relative_size = equivalents(last[low]) / settings.m
     return Finding(
         conclusions=(
-            Conclusion(
-                f"size of the state / size of the prompt, {low}",
-                "<=",
-                1.0,
-                equivalents(last[low]) / settings.m,
-            ),
+            Conclusion(f"size of the state / size of the prompt, {low}", "<=", 1.0, relative_size),
             Conclusion(f"KL ratio (1 means no effect), {low}", "<=", 1.0, ratios[low]),
             Conclusion(f"KL ratio, {high} / lower order", "<=", 1.0, ratios[high] / ratios[low]),
             *(

@@ -155,6 +155,7 @@ def stays_definite(settings: Settings, seed: int) -> Finding:
     needed = p.guarantee(settings)
     moved = run.movement.max().item()
     kept = lowest["paper"] / p.paper.lambda_min
+    least_exact = (lowest["exact"] / p.exact.lambda_min).min().item()
     return Finding(
         hypotheses=(
             *properties(p, settings),
@@ -166,7 +167,7 @@ def stays_definite(settings: Settings, seed: int) -> Finding:
                 "smallest lambda_min(H(t)) / lambda for the exact kernel",
                 ">=",
                 0.5,
-                (lowest["exact"] / p.exact.lambda_min).min().item(),
+                least_exact,
                 claimed=False,
             ),
         ),

@@ -43,16 +43,12 @@ def approximation(settings: Settings, seed: int) -> Finding:
     prefix = replace(drawn_prefix, V=v * drawn_prefix.V / settings.bound)
     phi = Taylor(d, order_for(settings.bound**2 * math.sqrt(d), 1 / (1 + 2 * v * m)))
     count = _multiplications(L, d, phi)
+    relative_cost = count / (4 * (L * d**2 + L**2 * d + L * phi.size * d))
     return Finding(
         hypotheses=(Hypothesis("largest entry of V", "<=", v, prefix.V.abs().max().item()),),
         conclusions=(
             Conclusion("error x m", "<=", 1.0, prefix.error(phi).sup * m),
-            Conclusion(
-                "multiplications / 4 (L d^2 + L^2 d + L r d)",
-                "<=",
-                1.0,
-                count / (4 * (L * d**2 + L**2 * d + L * phi.size * d)),
-            ),
+            Conclusion("multiplications / 4 (L d^2 + L^2 d + L r d)", "<=", 1.0, relative_cost),
         ),
         numbers={"features": phi.size},
     )

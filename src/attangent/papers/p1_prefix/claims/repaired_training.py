@@ -239,20 +239,14 @@ def terms_together(settings: Settings, seed: int) -> Finding:
     first = -2 * unit * (r @ p.exact.kernel @ r).item()
     others = sum(value for name, value in step.terms.items() if name != "C3")
     most = unit**2 * p.exact.lambda_max**2 * step.before
+    error_of_others = abs(others / first - 1)
+    size_of_C3 = step.terms["C3"] / most
     return Finding(
         conclusions=(
             Conclusion(
-                "|(C0 + C11 + C12 + C2) / (-2 m eta r'K r) - 1|",
-                "<=",
-                settings.tolerance,
-                abs(others / first - 1),
+                "|(C0 + C11 + C12 + C2) / (-2 m eta r'K r) - 1|", "<=", settings.tolerance, error_of_others
             ),
-            Conclusion(
-                "C3 / (eta^2 m^2 lambda_max(K)^2 |r|^2)",
-                "<=",
-                1 + settings.tolerance,
-                step.terms["C3"] / most,
-            ),
+            Conclusion("C3 / (eta^2 m^2 lambda_max(K)^2 |r|^2)", "<=", 1 + settings.tolerance, size_of_C3),
         ),
         numbers={"C11 / (-2 m eta r'K r)": step.terms["C11"] / first},
     )

@@ -129,6 +129,7 @@ def loss_decomposition(settings: Settings, seed: int) -> Finding:
     sure = [(t.excess.mean - 3 * t.excess.error) / t.scale for t in terms]
     first = next((t.step for t, excess in zip(terms, sure, strict=True) if excess > 0), None)
     start = terms[0]
+    largest_ratio = max(t.total.mean / t.bound for t in terms)
     return Finding(
         conclusions=(
             Conclusion(
@@ -138,13 +139,7 @@ def loss_decomposition(settings: Settings, seed: int) -> Finding:
                 max(sure),
                 first_violation=first,
             ),
-            Conclusion(
-                "largest error / (4 times the sum)",
-                "<=",
-                1.0,
-                max(t.total.mean / t.bound for t in terms),
-                claimed=False,
-            ),
+            Conclusion("largest error / (4 times the sum)", "<=", 1.0, largest_ratio, claimed=False),
         ),
         numbers={
             "error / sum at step 0": start.total.mean / start.printed_bound,
@@ -232,16 +227,11 @@ def coupling_width(settings: Settings, seed: int) -> Finding:
     widths = list(settings.widths)
     pairs = [_coupling(problem, settings, m) for m in widths]
     coupling, total = ([pair[i] for pair in pairs] for i in (0, 1))
+    largest_share = max(c / e for c, e in zip(coupling, total, strict=True))
     return Finding(
         conclusions=(
             Conclusion.of_trend("coupling over m", "<", 0.0, widths, coupling),
-            Conclusion(
-                "largest coupling / error of the network",
-                "<=",
-                1e-3,
-                max(c / e for c, e in zip(coupling, total, strict=True)),
-                claimed=False,
-            ),
+            Conclusion("largest coupling / error of the network", "<=", 1e-3, largest_share, claimed=False),
         ),
         numbers={
             "coupling falls by": coupling[0] / coupling[-1],

@@ -42,16 +42,11 @@ def gradient(settings: Settings, seed: int) -> Finding:
     automatic = _automatic_gradient(p)
     differences = (printed - automatic).norm(dim=0)
     sizes = automatic.norm(dim=0)
+    numeric_error = _difference_error(p, printed)
     return Finding(
         conclusions=(
             Conclusion("relative distance to autograd", "<=", _EXACT, _relative(printed, automatic)),
-            Conclusion(
-                "relative distance to central differences",
-                "<=",
-                1e-6,
-                _difference_error(p, printed),
-                claimed=False,
-            ),
+            Conclusion("relative distance to central differences", "<=", 1e-6, numeric_error, claimed=False),
         ),
         numbers={"gradient norm": automatic.norm().item()},
         figures=(
@@ -148,15 +143,9 @@ def zero_output(settings: Settings, seed: int) -> Finding:
     """
     largest = [_largest_output(settings, seed, m, settings.get("init", "symmetric")) for m in settings.widths]
     free = [_largest_output(settings, seed, m, "independent") for m in settings.widths]
+    largest_output = max(value / m for value, m in zip(largest, settings.widths, strict=True))
     return Finding(
-        conclusions=(
-            Conclusion(
-                "largest |F(0)| / m over points and widths",
-                "<=",
-                1e-14,
-                max(value / m for value, m in zip(largest, settings.widths, strict=True)),
-            ),
-        ),
+        conclusions=(Conclusion("largest |F(0)| / m over points and widths", "<=", 1e-14, largest_output),),
         numbers={
             "largest |F(0)|": max(largest),
             "largest |F(0)| / sqrt(m), independent": free[-1] / math.sqrt(settings.widths[-1]),
@@ -207,15 +196,11 @@ def quarter(settings: Settings, seed: int) -> Finding:
     contraction = settings.rate * p.lambda_min / p.lambda_max
     assumed = falling(run.loss, contraction / 2)
     concluded = falling(run.loss, contraction / settings.divisor)
+    last_ratio = (concluded / assumed)[-1].item()
     return Finding(
         hypotheses=(kernel_is_definite(p),),
         conclusions=(
-            Conclusion(
-                "concluded bound / assumed bound, last step",
-                "<=",
-                1 + 1e-12,
-                (concluded / assumed)[-1].item(),
-            ),
+            Conclusion("concluded bound / assumed bound, last step", "<=", 1 + 1e-12, last_ratio),
             Conclusion(
                 "largest loss / assumed bound", "<=", 1 + 1e-9, worst_ratio(run.loss, assumed), claimed=False
             ),

@@ -175,17 +175,13 @@ def gradient_bounds(settings: Settings, seed: int) -> Finding:
     constant = (run.gradient_norm / (math.sqrt(p.size) * residual)).max().item()
     steepest = math.log10(run.gradient_norm.max().item())
     start = (p.network.forward(p.X) - p.Y).norm().item()
+    largest_step = needed.log10_rate + steepest
     return Finding(
         hypotheses=data_in_ball(p),
         conclusions=(
             gradient_line("D.1", 3 * needed.B * LOG10_E, math.log10(constant)),
             Conclusion(
-                "D.2: eta |dL/dw_r| at the theorem's rate",
-                "<=",
-                -2.0,
-                needed.log10_rate + steepest,
-                log10=True,
-                part="D.2",
+                "D.2: eta |dL/dw_r| at the theorem's rate", "<=", -2.0, largest_step, log10=True, part="D.2"
             ),
             Conclusion("D.3: |F(0) - Y|_F", "<=", math.sqrt(p.size), start, part="D.3"),
         ),

@@ -190,26 +190,14 @@ def no_gradient_at_the_start(settings: Settings, seed: int) -> Finding:
     expected = 2 / math.pi * math.atan(settings.r / settings.u)
     error = math.sqrt(expected * (1 - expected) / settings.draws)
     share = apart.double().mean().item()
+    together_pull = pulls[~apart].norm(dim=-1).max().item()
+    apart_pull = pulls[apart].norm(dim=-1).min().item() / settings.r
+    distance = abs(share - expected) / error
     return Finding(
         conclusions=(
-            Conclusion(
-                "largest |mean pull| if the classes are not separated",
-                "<=",
-                1e-12,
-                pulls[~apart].norm(dim=-1).max().item(),
-            ),
-            Conclusion(
-                "least |mean pull| / r if they are",
-                ">=",
-                0.2,
-                pulls[apart].norm(dim=-1).min().item() / settings.r,
-            ),
-            Conclusion(
-                "distance of the share to (2/pi) atan(r/u), standard errors",
-                "<=",
-                4.0,
-                abs(share - expected) / error,
-            ),
+            Conclusion("largest |mean pull| if the classes are not separated", "<=", 1e-12, together_pull),
+            Conclusion("least |mean pull| / r if they are", ">=", 0.2, apart_pull),
+            Conclusion("distance of the share to (2/pi) atan(r/u), standard errors", "<=", 4.0, distance),
         )
     )
 

@@ -234,16 +234,11 @@ def norms_of_tokens(settings: Settings, seed: int) -> Finding:
     data = TwoStageData(settings.d, settings.L, u=settings.u, r=settings.r)
     prompts = data.sample(settings.prompts, seed=seed)
     easy, hard = (x.norm(dim=-1).max().item() for x in (prompts.x1, prompts.x2))
+    largest_easy = easy / (settings.u + data.margin)
     return Finding(
         hypotheses=(Hypothesis("u (small u)", "<=", 0.5, settings.u),),
         conclusions=(
-            Conclusion(
-                "largest |x_i1| / (u + gamma_0)",
-                "<=",
-                1.0,
-                easy / (settings.u + data.margin),
-                part="P tokens",
-            ),
+            Conclusion("largest |x_i1| / (u + gamma_0)", "<=", 1.0, largest_easy, part="P tokens"),
             Conclusion(
                 "largest |x_i2| / (u + r)", "<=", 1.0, hard / (settings.u + settings.r), part="Q tokens"
             ),

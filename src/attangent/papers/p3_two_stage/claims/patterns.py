@@ -212,14 +212,10 @@ def signs_within_reach(settings: Settings, seed: int) -> Finding:
     rho = reach / (sizes - reach)
     worst = flips_by_turning(part, U, settings.signal) / settings.L
     spread = math.sqrt(settings.d / settings.L)
+    largest_share = (worst / (2.87 * rho + spread)).max().item()
     return Finding(
         conclusions=(
-            Conclusion(
-                "largest share of signs changed / (2.87 rho + sqrt(d/L))",
-                "<=",
-                1.0,
-                (worst / (2.87 * rho + spread)).max().item(),
-            ),
+            Conclusion("largest share of signs changed / (2.87 rho + sqrt(d/L))", "<=", 1.0, largest_share),
             Conclusion("mean share of signs changed / (rho/3)", ">=", 1.0, (3 * worst / rho).mean().item()),
         ),
         numbers={

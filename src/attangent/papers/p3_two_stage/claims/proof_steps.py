@@ -195,16 +195,11 @@ def telling_tokens(settings: Settings, seed: int) -> Finding:
         for L, share in shares.items()
     ]
     last = settings.lengths[-1]
+    distance = abs(shares[last].mean().item() / mean - 1)
     return Finding(
         hypotheses=(Hypothesis("r / u", "<=", 0.2, settings.r / settings.u),),
         conclusions=(
-            Conclusion(
-                "relative distance of the mean to r L / (2 pi u)",
-                "<=",
-                0.2,
-                abs(shares[last].mean().item() / mean - 1),
-                part="mean",
-            ),
+            Conclusion("relative distance of the mean to r L / (2 pi u)", "<=", 0.2, distance, part="mean"),
             Conclusion.of_trend(
                 "exponent in d = sqrt(L) of d P(outside); d P(outside) <= 1",
                 "<=",
@@ -282,16 +277,12 @@ def answer_grows_at_the_optimum(settings: Settings, seed: int) -> Finding:
     answer, loss, eps = optimum(settings, settings.d, seed)
     expected = expected_optimum(settings.d, eps)
     small = settings.least_eps
+    order_error = abs(long_loss(small) / _order(small) - 1)
     return Finding(
         conclusions=(
             Conclusion("|answer / expected - 1|", "<=", 0.15, abs(answer / expected - 1)),
             Conclusion("|K1(W*) / that of infinite prompts - 1|", "<=", 0.15, abs(loss / long_loss(eps) - 1)),
-            Conclusion(
-                f"|K1(W*) / its order - 1| at eps = {small:g}",
-                "<=",
-                0.02,
-                abs(long_loss(small) / _order(small) - 1),
-            ),
+            Conclusion(f"|K1(W*) / its order - 1| at eps = {small:g}", "<=", 0.02, order_error),
             Conclusion(f"K1(W*) / eps at eps = {small:g}", ">=", 1.0, long_loss(small) / small),
             Conclusion(f"K1(W*/c) / eps at eps = {small:g}", "<=", 1.0, long_loss(small, 1 / MARGIN) / small),
         ),
@@ -344,13 +335,11 @@ def telling_tokens_by_angle(settings: Settings, seed: int) -> Finding:
     arc = math.atan(settings.r / settings.u) / (2 * math.pi)
     errors = (shares.std() / math.sqrt(len(shares))).item()
     nonempty = (shares > 0).double().mean().item()
+    distance = abs(shares.mean().item() - arc) / errors
     return Finding(
         conclusions=(
             Conclusion(
-                "distance of the mean of |H_1| / L to atan(r/u)/(2 pi), standard errors",
-                "<=",
-                4.0,
-                abs(shares.mean().item() - arc) / errors,
+                "distance of the mean of |H_1| / L to atan(r/u)/(2 pi), standard errors", "<=", 4.0, distance
             ),
             Conclusion("P(H_1 is not empty) / (3 atan(r/u)/(2 pi))", "<=", 1.0, nonempty / (3 * arc)),
         ),

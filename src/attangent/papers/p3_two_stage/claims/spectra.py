@@ -272,14 +272,10 @@ def rank_preservation(settings: Settings, seed: int) -> Finding:
     examples = run.model.vocabulary.encode(examined)
     small, large = (answers(model, examples, keep, settings.rhos) for keep in ("smallest", "largest"))
     first = "right types back while most right answers are missing"
+    difference = small.syntax_first - large.syntax_first
     return Finding(
         conclusions=(
-            Conclusion(
-                f"{first}: smallest kept minus largest kept",
-                ">=",
-                0.0,
-                small.syntax_first - large.syntax_first,
-            ),
+            Conclusion(f"{first}: smallest kept minus largest kept", ">=", 0.0, difference),
             Conclusion("answers that turn as in the figure", ">=", 1.0, small.by_way_of_type, claimed=False),
             Conclusion(f"{first}, smallest kept", ">=", settings.share, small.syntax_first, threshold="ours"),
             Conclusion(f"{first}, largest kept", ">=", settings.share, large.syntax_first, claimed=False),

@@ -49,6 +49,8 @@ def traces(settings: Settings, seed: int) -> Finding:
     W, V = run.parts
     runs = settings.runs
     slow = rate_ratio(settings, settings.d)
+    larger_W = int((W.traces[1] > V.traces[1]).sum())
+    smaller_W = int((W.traces[2] < V.traces[2]).sum())
     return Finding(
         hypotheses=(
             *assumption_1(settings),
@@ -67,18 +69,10 @@ def traces(settings: Settings, seed: int) -> Finding:
                 for name, part in (("W", W), ("V", V))
             ),
             Conclusion(
-                f"(a) runs of {runs} in which Tr W > Tr V at t_1",
-                ">=",
-                runs,
-                int((W.traces[1] > V.traces[1]).sum()),
-                part="(a) order",
+                f"(a) runs of {runs} in which Tr W > Tr V at t_1", ">=", runs, larger_W, part="(a) order"
             ),
             Conclusion(
-                f"(b) runs of {runs} in which Tr W < Tr V at the end",
-                ">=",
-                runs,
-                int((W.traces[2] < V.traces[2]).sum()),
-                part="(b) order",
+                f"(b) runs of {runs} in which Tr W < Tr V at the end", ">=", runs, smaller_W, part="(b) order"
             ),
         ),
         numbers={

@@ -163,32 +163,19 @@ def nearness_of_n_and_m(settings: Settings, seed: int) -> Finding:
     best = [b.risk() for _, b in pairs]
     m = dictionary.m
     best_length = lengths[risks.index(min(risks))]
+    least_ratio = min(a / b for a, b in zip(risks, best, strict=True))
+    wrong_turns = _wrong_turns(lengths, gaps, m)
+    gap_at_m = _gap_at_m(lengths, gaps, m)
     return Finding(
         conclusions=(
             Conclusion(
-                "least risk of y* / risk of y_best",
-                ">=",
-                1 - 1e-12,
-                min(a / b for a, b in zip(risks, best, strict=True)),
-                part="y_best is best",
+                "least risk of y* / risk of y_best", ">=", 1 - 1e-12, least_ratio, part="y_best is best"
             ),
             Conclusion(
                 "distance from m of the N with least risk", "<=", 0.0, abs(best_length - m), part="best at m"
             ),
-            Conclusion(
-                "steps towards m at which the gap grows",
-                "<=",
-                0.0,
-                _wrong_turns(lengths, gaps, m),
-                part="gap",
-            ),
-            Conclusion(
-                "gap where N is nearest to m / largest gap",
-                "<=",
-                1e-9,
-                _gap_at_m(lengths, gaps, m),
-                part="gap at m",
-            ),
+            Conclusion("steps towards m at which the gap grows", "<=", 0.0, wrong_turns, part="gap"),
+            Conclusion("gap where N is nearest to m / largest gap", "<=", 1e-9, gap_at_m, part="gap at m"),
         ),
         numbers={
             "N of the least risk": best_length,
@@ -230,14 +217,10 @@ def best_linear_predictor(settings: Settings, seed: int) -> Finding:
     ]
     last = dictionary.with_prompt_length(max(settings.lengths))
     shown = [_risk_on_the_last_tokens(last, N) for N in settings.lengths]
+    largest_ratio = max(a / b for a, b in zip(risks, others, strict=True))
     return Finding(
         conclusions=(
-            Conclusion(
-                "largest risk of y* / least of other ridges",
-                "<=",
-                1.0,
-                max(a / b for a, b in zip(risks, others, strict=True)),
-            ),
+            Conclusion("largest risk of y* / least of other ridges", "<=", 1.0, largest_ratio),
             Conclusion(
                 "largest ratio of the risk on fixed tokens to that with fewer labels",
                 "<=",

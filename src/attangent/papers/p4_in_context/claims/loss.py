@@ -88,14 +88,10 @@ def population_loss_with_all_noise(settings: Settings, seed: int) -> Finding:
     dictionary = m.dictionary
     least = m.limit.printed_least_loss
     least += dictionary.m * dictionary.tau * (dictionary.K - dictionary.N) / (2 * dictionary.K)
+    loss_error = abs(m.gap() + least - sample.mean().item()) / error
     return Finding(
         conclusions=(
-            Conclusion(
-                "loss to sample, standard errors",
-                "<=",
-                4.0,
-                abs(m.gap() + least - sample.mean().item()) / error,
-            ),
+            Conclusion("loss to sample, standard errors", "<=", 4.0, loss_error),
             Conclusion(
                 "relative distance of L* to the closed form", "<=", EXACT, abs(least / m.limit.least_loss - 1)
             ),
@@ -192,19 +188,15 @@ def without_noise(settings: Settings, seed: int) -> Finding:
     printed = torch.linalg.pinv(dictionary.Z) @ dictionary.features.T
     small = RidgeLimit(dictionary.with_noise(1e-9)).A
     N = dictionary.N
+    label_error = relative(prompts.shown @ printed, prompts.clean)
+    token_error = relative(small[:, :N], printed[:, :N])
     return Finding(
         hypotheses=(
             Hypothesis("N against m", ">=", dictionary.m, N),
             Hypothesis("tau", "==", 0.0, dictionary.tau),
         ),
         conclusions=(
-            Conclusion(
-                "relative error of <y, Z^+ Zhat_k>",
-                "<=",
-                EXACT,
-                relative(prompts.shown @ printed, prompts.clean),
-                part="(26)",
-            ),
+            Conclusion("relative error of <y, Z^+ Zhat_k>", "<=", EXACT, label_error, part="(26)"),
             Conclusion(
                 "distance of Z^+ Zhat to A as tau goes to 0, tokens without labels",
                 "<=",
@@ -212,13 +204,7 @@ def without_noise(settings: Settings, seed: int) -> Finding:
                 relative(small[:, N:], printed[:, N:]),
                 part="(26)",
             ),
-            Conclusion(
-                "the same on the prompt's own tokens",
-                "<=",
-                1e-6,
-                relative(small[:, :N], printed[:, :N]),
-                part="A becomes",
-            ),
+            Conclusion("the same on the prompt's own tokens", "<=", 1e-6, token_error, part="A becomes"),
         ),
         remark="On the prompt's own tokens A tends to the identity, not to Z^+ Z, a projection of rank m "
         "< N; both give the same labels without noise.",
@@ -279,28 +265,15 @@ def limit_in_two_forms(settings: Settings, seed: int) -> Finding:
     A = _equation_34(dictionary)
     short = _equation_66(dictionary, settings.alpha_factor * dictionary.ridge)
     solved = _ridge_by_scikit_learn(dictionary, y, settings.alpha_factor * dictionary.ridge)
+    shown_error = relative((y @ A)[:, : dictionary.N], y)
+    ridge_error = relative((y @ A)[:, dictionary.N :], solved)
+    limit_error = relative(RidgeLimit(dictionary).A, A)
     return Finding(
         conclusions=(
             Conclusion("relative distance of (34) and (66)", "<=", EXACT, relative(A, short)),
-            Conclusion(
-                "labels shown that come back, relative distance",
-                "<=",
-                EXACT,
-                relative((y @ A)[:, : dictionary.N], y),
-            ),
-            Conclusion(
-                "relative distance to scikit-learn's Ridge",
-                "<=",
-                EXACT,
-                relative((y @ A)[:, dictionary.N :], solved),
-            ),
-            Conclusion(
-                "relative distance of RidgeLimit to (34)",
-                "<=",
-                EXACT,
-                relative(RidgeLimit(dictionary).A, A),
-                claimed=False,
-            ),
+            Conclusion("labels shown that come back, relative distance", "<=", EXACT, shown_error),
+            Conclusion("relative distance to scikit-learn's Ridge", "<=", EXACT, ridge_error),
+            Conclusion("relative distance of RidgeLimit to (34)", "<=", EXACT, limit_error, claimed=False),
         ),
     )
 

@@ -129,16 +129,10 @@ def noise_is_a_ridge(settings: Settings, seed: int) -> Finding:
     misfit = (y - candidate @ dictionary.Z).square().mean() / 2
     printed = (misfit + settings.tau / 2 * candidate.square().sum()).item()
     error = (sample.std() / len(sample) ** 0.5).item()
+    distance = abs(sample.mean().item() - printed) / error
     return Finding(
         hypotheses=(Hypothesis("tau of the noise", "==", settings.tau, settings.drawn_tau),),
-        conclusions=(
-            Conclusion(
-                "distance to the sample mean, standard errors",
-                "<=",
-                4.0,
-                abs(sample.mean().item() - printed) / error,
-            ),
-        ),
+        conclusions=(Conclusion("distance to the sample mean, standard errors", "<=", 4.0, distance),),
         numbers={"printed": printed, "sample mean": sample.mean().item(), "standard error": error},
         figures=(_running_mean(sample, printed),),
     )

@@ -60,6 +60,7 @@ def many_dimensions(settings: Settings, seed: int) -> Finding:
         scores.append((local_change(X, W, V, G, settings.rate) * push < 0).double().mean().item())
     share = sum(follows) / len(follows)
     score_share = sum(scores) / len(scores)
+    column_difference = column_gap(settings, seed)
     return Finding(
         hypotheses=(Hypothesis("length L against d (X X' positive definite)", "<=", settings.d, settings.L),),
         conclusions=(
@@ -70,7 +71,7 @@ def many_dimensions(settings: Settings, seed: int) -> Finding:
                 "largest difference of two columns of (Attn * G) 1",
                 "<=",
                 1e-9,
-                column_gap(settings, seed),
+                column_difference,
                 part="columns",
             ),
             Conclusion(

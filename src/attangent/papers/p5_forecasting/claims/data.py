@@ -46,28 +46,18 @@ def properties(settings: Settings, seed: int) -> Finding:
     printed = (d - 1) / d * core + background.mean(dim=0) / d
     norms = P.norm(dim=1)
     most = math.sqrt((d - 1) ** 2 + 1) / d
+    norm_error = (norms - 1).abs().max().item()
+    overlap = (background @ core).abs().max().item()
     return Finding(
         conclusions=(
             Conclusion(
                 "gap of the recursion to <P_k, h_1>", "<=", 1e-10, recursion_gap(ssm, seed), part="recursion"
             ),
-            Conclusion(
-                "Property 1: largest ||P_k| - 1|",
-                "<=",
-                tolerance,
-                (norms - 1).abs().max().item(),
-                part="Property 1",
-            ),
+            Conclusion("Property 1: largest ||P_k| - 1|", "<=", tolerance, norm_error, part="Property 1"),
             Conclusion(
                 "Property 2: <P_d, P_(d+1)>", "<=", 1 - 1e-9, (core @ following).item(), part="Property 2"
             ),
-            Conclusion(
-                "Property 2: largest |<P_d, P_k>|",
-                "<=",
-                tolerance,
-                (background @ core).abs().max().item(),
-                part="Property 2",
-            ),
+            Conclusion("Property 2: largest |<P_d, P_k>|", "<=", tolerance, overlap, part="Property 2"),
             Conclusion(
                 "Property 3: gap", "<=", tolerance, (following - printed).norm().item(), part="Property 3"
             ),
@@ -157,21 +147,13 @@ def inconsistent_task(settings: Settings, seed: int) -> Finding:
     expected = ssm.inconsistent_share
     deviation = math.sqrt(expected * (1 - expected) / settings.n)
     dimensions = range(3, 65)
+    consistent = (direct[0][:, -1] * direct[1] >= 0).sum().item()
+    moment_gap = _moment_gap(direct, (x[kept], y[kept]))
     return Finding(
         conclusions=(
             Conclusion("deviations of the share from theta/pi", "<=", 4.5, abs(share - expected) / deviation),
-            Conclusion(
-                "consistent windows among those drawn directly",
-                "<=",
-                0,
-                (direct[0][:, -1] * direct[1] >= 0).sum().item(),
-            ),
-            Conclusion(
-                "largest z of moments, direct against rejection",
-                "<=",
-                5.0,
-                _moment_gap(direct, (x[kept], y[kept])),
-            ),
+            Conclusion("consistent windows among those drawn directly", "<=", 0, consistent),
+            Conclusion("largest z of moments, direct against rejection", "<=", 5.0, moment_gap),
         ),
         numbers={
             "share": share,
@@ -280,15 +262,9 @@ def small_balls_of_the_size(settings: Settings, seed: int) -> Finding:
 def distance_to_the_mean(settings: Settings, seed: int) -> Finding:
     s, x = _softmax_and_values(settings, seed)
     sides = x.mean(dim=1) - (s * x).sum(dim=1)
+    least_side = (sides / x.var(dim=1, correction=0)).min().item()
     return Finding(
-        conclusions=(
-            Conclusion(
-                "least left-hand side / variance",
-                ">=",
-                0.0,
-                (sides / x.var(dim=1, correction=0)).min().item(),
-            ),
-        ),
+        conclusions=(Conclusion("least left-hand side / variance", ">=", 0.0, least_side),),
         numbers={"share of draws with a negative left-hand side": (sides < 0).double().mean().item()},
         remark="The left-hand side is the mean of x less its mean under s, negative for half of all s. Lemma"
         " I.4 uses the squares (x - 1 <s, x>)^2, for which it is true.",

@@ -178,6 +178,7 @@ def direction(settings: Settings, seed: int) -> Finding:
     least = settings | {"m": settings.widths[0]}
     halved = 1 - min(shares_towards(least | {"rate": settings.rate / 2, "steps": 2 * settings.steps}, seed))
     widest = settings | {"m": settings.widths[-1]}
+    towards = shares_towards(widest, seed)[0]
     return Finding(
         hypotheses=(
             *asked_in_the_limit(scalar_regression(widest, seed), widest),
@@ -187,13 +188,7 @@ def direction(settings: Settings, seed: int) -> Finding:
             Conclusion(
                 "largest share of neurons that move the other way at the largest width", "<=", 0.0, wrong[-1]
             ),
-            Conclusion(
-                "share that moves towards a_r at the first step",
-                ">=",
-                1.0,
-                shares_towards(widest, seed)[0],
-                claimed=False,
-            ),
+            Conclusion("share that moves towards a_r at the first step", ">=", 1.0, towards, claimed=False),
         ),
         numbers={
             f"largest share that moves the other way, m = {m}": share
@@ -269,6 +264,7 @@ def variance(settings: Settings, seed: int) -> Finding:
     x = p.X[:, None, :]
     spread = (S * (x - (S * x).sum(dim=2, keepdim=True)) ** 2).sum(dim=2)
     exact = S.min(dim=2).values * settings.d * p.X.var(dim=1, correction=0)[:, None]
+    log10_ratio = math.log10(max(spread.min().item(), 1e-300) / _least_variance(p))
     return Finding(
         conclusions=(
             Conclusion(
@@ -279,12 +275,7 @@ def variance(settings: Settings, seed: int) -> Finding:
                 part="step",
             ),
             Conclusion(
-                "smallest variance / v_min",
-                ">=",
-                -exponent(settings),
-                math.log10(max(spread.min().item(), 1e-300) / _least_variance(p)),
-                log10=True,
-                part="bound",
+                "smallest variance / v_min", ">=", -exponent(settings), log10_ratio, log10=True, part="bound"
             ),
         ),
         remark="The step that the proof takes, d v_i times the smallest attention, holds without constants "

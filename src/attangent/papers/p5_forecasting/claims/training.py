@@ -144,15 +144,12 @@ def asymmetry(settings: Settings, seed: int) -> Finding:
     ends = [converge(settings | {"m": m}, seed) for m in settings.widths]
     shares = [wrong_signs(end) for end in ends]
     last = ends[-1]
+    largest_move = last.run.movement[-1].item()
     return Finding(
         hypotheses=(
             Hypothesis("lambda", ">", 0.0, last.problem.lambda_min),
             Hypothesis(
-                "largest move R at the largest width (Lemma H.4)",
-                "<=",
-                1.0,
-                last.run.movement[-1].item(),
-                in_limit=True,
+                "largest move R at the largest width (Lemma H.4)", "<=", 1.0, largest_move, in_limit=True
             ),
         ),
         conclusions=tuple(
@@ -241,19 +238,13 @@ def signs_are_kept(settings: Settings, seed: int) -> Finding:
     run = trained(settings, seed)
     aligned = 1 - (run.wrong_up + run.wrong_down) / 2
     error = 3 / math.sqrt(settings.m)
+    excess = abs(aligned - 0.5) - run.near_zero
+    relative_share = (run.near_zero - error) / (math.sqrt(2 / math.pi) * run.R)
     return Finding(
         conclusions=(
+            Conclusion("|share - 1/2| less the share of |w_r(0)| <= R", "<=", 0.0, excess),
             Conclusion(
-                "|share - 1/2| less the share of |w_r(0)| <= R",
-                "<=",
-                0.0,
-                abs(aligned - 0.5) - run.near_zero,
-            ),
-            Conclusion(
-                "share of |w_r(0)| <= R less three errors / (sqrt(2/pi) R)",
-                "<=",
-                1.0,
-                (run.near_zero - error) / (math.sqrt(2 / math.pi) * run.R),
+                "share of |w_r(0)| <= R less three errors / (sqrt(2/pi) R)", "<=", 1.0, relative_share
             ),
         ),
         numbers={"share with the sign of a_r": aligned, "largest move R": run.R},
