@@ -8,8 +8,8 @@ from attangent.compression import pieces
 from attangent.compression.capture import prefill, run
 from attangent.compression.entry import compress
 from attangent.compression.pieces import LongPrompt, compress_pieces
-from attangent.compression.pipeline import CompressionRun, Piece
-from attangent.compression.prompt_cache import with_states
+from attangent.compression.pipeline import CompressionRun
+from attangent.compression.prompt_cache import Piece, with_states
 from attangent.compression.questions import Question
 from attangent.compression.quiz import Quiz
 from attangent.compression.request import CompressionRequest

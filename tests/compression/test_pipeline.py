@@ -5,9 +5,8 @@ import torch
 
 from attangent.compression.attribution import best_tokens
 from attangent.compression.capture import prefill
-from attangent.compression.methods.base import fit_states
 from attangent.compression.methods.recall import RecallMethod
-from attangent.compression.pipeline import CompressionRun
+from attangent.compression.pipeline import CompressionRun, fit_states
 from attangent.compression.questions import Question
 from attangent.compression.quiz import Reply
 from attangent.compression.text import Calibration, PackedText

@@ -17,9 +17,9 @@ from attangent.compression.attribution import Chosen, Scores, best_tokens
 from attangent.compression.bfloat16 import fast_products
 from attangent.compression.capture import prefill
 from attangent.compression.distilling import Distillation, distill_states
-from attangent.compression.methods.base import CompressionMethod, fit_states
+from attangent.compression.methods.base import CompressionMethod
 from attangent.compression.methods.plain import STEPS, PlainMethod
-from attangent.compression.pipeline import CompressionRun
+from attangent.compression.pipeline import CompressionRun, fit_states
 from attangent.compression.problem import HeadProblem, Solution, refined, refitted
 from attangent.compression.prompt import tokens_of
 from attangent.compression.prompt_cache import PromptForm

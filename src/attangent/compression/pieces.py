@@ -16,9 +16,9 @@ from attangent._core.checks import check_size
 from attangent._core.errors import AttangentError
 from attangent._core.progress import Progress
 from attangent.attention import PrefixState, RaggedState
-from attangent.compression.pipeline import CompressionRun, Piece
+from attangent.compression.pipeline import CompressionRun
 from attangent.compression.prompt import fingerprint, longest_piece, read_prompt, sliding_layers
-from attangent.compression.prompt_cache import PromptState, joined_states
+from attangent.compression.prompt_cache import Piece, PromptState, joined_states
 from attangent.compression.quiz import Quiz
 from attangent.compression.request import CompressionRequest
 from attangent.compression.result import CompressedPrompt, Rotation

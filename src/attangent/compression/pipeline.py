@@ -3,25 +3,33 @@
 A run holds the inputs of the steps and remembers their results; a resume cache stores the slow ones on disk.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from attangent._core.checks import check_size
 from attangent._core.errors import AttangentError
 from attangent._core.progress import Advance, Progress, Stages, no_progress
-from attangent.compression.attribution import LessonRow, Teacher, lesson_rows, scored_width, token_scores
+from attangent.compression.attribution import (
+    Chosen,
+    LessonRow,
+    Teacher,
+    lesson_rows,
+    scored_width,
+    token_scores,
+)
 from attangent.compression.bfloat16 import Halved, fast_products
-from attangent.compression.capture import prefill, sample
+from attangent.compression.capture import prefill, run_packed, sample
 from attangent.compression.distilling import Distillation, distill_states, enough_steps
 from attangent.compression.memory import return_freed
 from attangent.compression.methods import method_named
-from attangent.compression.methods.base import CompressionMethod, check_room, fit_states
+from attangent.compression.methods.base import CompressionMethod, LayerFitter, check_room
 from attangent.compression.prompt import (
     check_length,
     check_model,
@@ -30,7 +38,7 @@ from attangent.compression.prompt import (
     read_prompt,
     tokens_of,
 )
-from attangent.compression.prompt_cache import PromptCache, PromptForm, PromptState, joined_states
+from attangent.compression.prompt_cache import Piece, PromptCache, PromptForm, PromptState, joined_states
 from attangent.compression.questions import MOST_FACTS, Question, forms_of, questions_from, unasked_parts
 from attangent.compression.quiz import Answer, Quiz, Reply, answer_all, ask
 from attangent.compression.report import Fidelity, measure_fidelity
@@ -59,21 +67,6 @@ _SAMPLES = {"samples": 8, "held out": 8}
 # Tokens that the model writes per sample.
 _SAMPLED = 24
 _REPETITIONS = 48
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Some tokens of a prompt.
-
-    Attributes:
-        ids: The tokens (m).
-        start: Position of the first.
-        before: States, by layer, of everything before them.
-    """
-
-    ids: Tensor
-    start: int = 0
-    before: Mapping[str, PromptState] = field(default_factory=dict)
 
 
 @dataclass
@@ -162,15 +155,11 @@ class CompressionRun:
         return "\n".join(message["content"] for message in messages)
 
     @property
-    def _uncovered(self) -> list[Turn]:
-        """Return repetitions if the sentences leave much of the prompt out."""
-        covered = sum(len(turn.answer) for turn in self.recitations)
-        return [] if covered >= _COVERED * len(self.ids) else self.repetitions
-
-    @property
     def scored_turns(self) -> list[Turn]:
-        """Return the turns by which tokens are scored."""
-        return [*self._uncovered, *self.recitations]
+        """Return the turns by which tokens are scored; repetitions too if sentences leave much out."""
+        covered = sum(len(turn.answer) for turn in self.recitations)
+        uncovered = [] if covered >= _COVERED * len(self.ids) else self.repetitions
+        return [*uncovered, *self.recitations]
 
     @cached_property
     def _samples(self) -> dict[str, Tensor]:
@@ -390,3 +379,19 @@ class CompressionRun:
             exact,
             rotation=self._rotation,
         )
+
+
+def fit_states(
+    model: Any,
+    cache: PromptCache,
+    calibration: Calibration,
+    method: CompressionMethod,
+    chosen: Chosen,
+    progress: Advance = no_progress,
+) -> dict[str, PromptState]:
+    """Fit a state per layer in one pass of the calibration text through the model; return them by layer."""
+    text = calibration.packed()
+    fitter = LayerFitter(method, cache, text.valid, chosen, progress)
+    with torch.no_grad():
+        run_packed(model, text, cache.length, fitter, logits_to_keep=1)
+    return fitter.states

@@ -84,6 +84,21 @@ class PromptCache:
         return states
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Some tokens of a prompt.
+
+    Attributes:
+        ids: The tokens (m).
+        start: Position of the first.
+        before: States, by layer, of everything before them.
+    """
+
+    ids: Tensor
+    start: int = 0
+    before: Mapping[str, PromptState] = field(default_factory=dict)
+
+
 class PromptForm(NamedTuple):
     """One form of the prompt (full, compressed or none): the position after it and its handler."""
 

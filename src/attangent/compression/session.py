@@ -13,8 +13,9 @@ from attangent._core.errors import AttangentError
 from attangent._core.random import generator
 from attangent.adapters.attaching import detach
 from attangent.adapters.record import states_of
-from attangent.compression.pipeline import CompressionRun, Piece
+from attangent.compression.pipeline import CompressionRun
 from attangent.compression.prompt import Reader, fingerprint
+from attangent.compression.prompt_cache import Piece
 from attangent.compression.quiz import ANSWER_TOKENS
 from attangent.compression.request import CompressionRequest
 from attangent.compression.result import CompressedPrompt, load_compressed, read_notes

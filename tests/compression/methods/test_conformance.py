@@ -5,7 +5,7 @@ import torch
 
 from attangent.compression.capture import prefill, run
 from attangent.compression.methods import METHODS
-from attangent.compression.methods.base import fit_states
+from attangent.compression.pipeline import fit_states
 from attangent.compression.prompt_cache import with_states
 from attangent.compression.text import SINKS, Calibration
 from tests.compression.cases import STORY, Letters, Stories, run_of, stories_model, tiny_llama

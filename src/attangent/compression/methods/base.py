@@ -2,9 +2,8 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from attangent._core.deprecation import moved_names
@@ -13,10 +12,9 @@ from attangent._core.progress import Advance, no_progress
 from attangent.adapters.call import AttentionCall
 from attangent.attention import merge_prefix
 from attangent.compression.attribution import Chosen, Scores
-from attangent.compression.capture import run_packed
 from attangent.compression.problem import HeadProblem, LayerProblem, Solution
 from attangent.compression.prompt_cache import PromptCache, PromptState
-from attangent.compression.text import SINKS, Calibration
+from attangent.compression.text import SINKS
 
 __getattr__ = moved_names(
     __name__,
@@ -106,23 +104,3 @@ def check_room(size: int) -> None:
         raise AttangentError(
             f"size must be at least {SINKS + 1} (got {size}): the first {SINKS} tokens are always kept"
         )
-
-
-def fit_states(
-    model: Any,
-    cache: PromptCache,
-    calibration: Calibration,
-    method: CompressionMethod,
-    chosen: Chosen,
-    progress: Advance = no_progress,
-) -> dict[str, PromptState]:
-    """Fit a state per layer in one pass of the calibration text through the model.
-
-    Returns:
-        The states by layer.
-    """
-    text = calibration.packed()
-    fitter = LayerFitter(method, cache, text.valid, chosen, progress)
-    with torch.no_grad():
-        run_packed(model, text, cache.length, fitter, logits_to_keep=1)
-    return fitter.states
