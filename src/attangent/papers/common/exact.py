@@ -4,14 +4,14 @@ from fractions import Fraction
 from math import factorial
 from typing import Any
 
+import sympy
+
 
 def gaussian_mean(polynomial: Any, w: Any, slope: Any = 0, sigma: Any = 1) -> Any:
     """E[e^(slope w) p(w)] for w ~ N(0, sigma^2), as a symbolic expression.
 
     Shifting w by slope sigma^2 turns the mean into e^(slope^2 sigma^2/2) E[p(w + slope sigma^2)].
     """
-    import sympy
-
     slope = sympy.sympify(slope)
     variance = sympy.sympify(sigma) ** 2
     shifted = sympy.Poly(sympy.expand(polynomial.subs(w, w + slope * variance)), w)
@@ -37,6 +37,4 @@ def exp_bounds(power: Fraction | int | str) -> tuple[Fraction, Fraction]:
 
 def is_zero(expression: Any) -> bool:
     """Return whether a symbolic expression simplifies to zero."""
-    import sympy
-
     return sympy.simplify(expression) == 0

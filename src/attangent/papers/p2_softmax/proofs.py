@@ -3,6 +3,8 @@
 from fractions import Fraction
 from typing import Any
 
+import sympy
+
 from attangent.audit import Proof, Step
 from attangent.papers.common.exact import exp_bounds, is_zero
 from attangent.papers.common.perturbation import AT_THEOREM
@@ -10,8 +12,6 @@ from attangent.papers.common.perturbation import AT_THEOREM
 
 def four_terms() -> Proof:
     """Claim G.1 lacks a factor of up to 4."""
-    import sympy
-
     star, ball = Fraction(1), Fraction(1, 2)
     a = sympy.symbols("a1:5", real=True)
     slack = 4 * sum(t**2 for t in a) - sum(a) ** 2
@@ -36,8 +36,6 @@ def four_terms() -> Proof:
 
 def kernel_update() -> Proof:
     """Eq. (25) is not the gradient of Eq. (24)."""
-    import sympy
-
     gamma, y = sympy.symbols("gamma y", real=True)
     gradient = sympy.diff((2 * gamma - y) ** 2 / 2, gamma)
     return Proof(
@@ -54,8 +52,6 @@ def kernel_update() -> Proof:
 
 def zero_features() -> Proof:
     """The printed feature map is zero, the kernel is not."""
-    import sympy
-
     a1, a2, s = sympy.symbols("a1 a2 s", real=True)
     S = (s, 1 - s)
     mean = a1 * S[0] + a2 * S[1]
@@ -82,8 +78,6 @@ def zero_features() -> Proof:
 
 def close_points() -> Proof:
     """lambda is not bounded below by a power of nd."""
-    import sympy
-
     h = sympy.Symbol("h", positive=True)
     c = sympy.cos(h)
     kernel = sympy.Matrix([[sympy.E, c * sympy.exp(c)], [c * sympy.exp(c), sympy.E]])
@@ -109,8 +103,6 @@ def close_points() -> Proof:
 
 def growing_logarithm() -> Proof:
     """The logarithm that the proof of Theorem G.2 drops is not bounded."""
-    import sympy
-
     n, d, m, lam = sympy.symbols("n d m lambda", positive=True)
     argument = n * d / (lam / (2 * n * d) * m * lam)
     least = argument.subs(m, n**3 * d**3 / lam**2)
@@ -134,8 +126,6 @@ def growing_logarithm() -> Proof:
 
 def dropped_kernel_norm() -> Proof:
     """|K*| of a test point is of order sqrt(n) and cannot be dropped."""
-    import sympy
-
     g = sympy.Symbol("g", positive=True)
     n = sympy.Symbol("n", positive=True)
     entry = g * sympy.exp(g)
@@ -170,8 +160,6 @@ def dropped_kernel_norm() -> Proof:
 
 
 def _is_constant_over_lambda() -> bool:
-    import sympy
-
     n, d, lam, k = sympy.symbols("n d lambda k", positive=True)
     term = sympy.sqrt(d) * k * sympy.sqrt(n) * sympy.sqrt(n * d) * (lam / (2 * n * d)) / lam**2
     return is_zero(term - k / (2 * lam))
@@ -179,8 +167,6 @@ def _is_constant_over_lambda() -> bool:
 
 def entire_functions() -> Proof:
     """No power of R_H bounds the distance of the kernel's space from a function with a pole."""
-    import sympy
-
     z, s = sympy.symbols("z s", positive=True)
     outer, inner, root = sympy.symbols("rho_1 rho_0 R", positive=True)
     kernel = z**2 * sympy.exp(s**2 * z**2)
@@ -216,8 +202,7 @@ def entire_functions() -> Proof:
             ),
             Step(
                 "rho_1 is free. As it grows the exponent of R goes to 0: the squared error falls more "
-                "slowly than every power of R, and A(R)^2 of the theorem is a power, R^-2 log^2 R for d = "
-                "1.",
+                "slowly than every power of R, and A(R)^2 of the theorem is a power, R^-2 log^2 R for d = 1.",
                 r"\lim_{\rho_1 \to \infty} \frac{\log\rho_0}{\log(\rho_1/\rho_0)} = 0",
                 sympy.limit(power.subs(inner, 2), outer, sympy.oo) == 0,
             ),
@@ -227,8 +212,6 @@ def entire_functions() -> Proof:
 
 def weaker_induction() -> Proof:
     """The induction assumes /2 and concludes /4."""
-    import sympy
-
     x = sympy.Symbol("x", positive=True)
     return Proof(
         (
@@ -245,8 +228,6 @@ def weaker_induction() -> Proof:
 
 def two_intervals() -> Proof:
     """Eq. (5) over [0, T] and Eq. (6) over [T_0, T] have different minimisers."""
-    import sympy
-
     t, v = sympy.symbols("t v", positive=True)
     square = 1 + (v - 1) * sympy.exp(-t)  # variance of x(t) if x(0) has variance v
 
@@ -275,8 +256,6 @@ def two_intervals() -> Proof:
 
 def wrong_clock() -> Proof:
     """The score at t is not the score at T - t."""
-    import sympy
-
     t, T, v, x = sympy.symbols("t T v x", positive=True)
 
     def score(time: Any) -> Any:
@@ -297,8 +276,6 @@ def wrong_clock() -> Proof:
 
 def union_over_neurons() -> Proof:
     """Part 1 of Lemma B.1 fails at the m of Theorem 4.2."""
-    import sympy
-
     c, m = sympy.symbols("c m", positive=True)
     exponent = 18 * Fraction(248, 10) - Fraction(249, 10) ** 2 / 2
     return Proof(

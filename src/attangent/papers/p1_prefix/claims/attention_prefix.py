@@ -160,12 +160,11 @@ def theorem_4_1(settings: Settings, seed: int) -> Finding:
             },
         },
         figures=tuple(_error_figure(settings.lengths, bound, run) for bound, run in runs.items()),
-        remark="Lemma J.7 is for QK'/d, Algorithm 2 has QK'/sqrt d. With d = log m and B = (log m)^0.4 "
-        "the logits reach (log m)^1.3, and the features are more than every power of m, more than "
-        "the prefix itself. With fixed d and B, r still grows with m at fixed L, like a power of "
-        "log m. The statement does not bound the values of the tokens, and the error is "
-        "proportional to them if they are large. The error is below 1/m because the order is "
-        "chosen for that.",
+        remark="Lemma J.7 is for QK'/d, Algorithm 2 has QK'/sqrt d. With d = log m and B = (log m)^0.4 the "
+        "logits reach (log m)^1.3, and the features are more than every power of m, more than the prefix "
+        "itself. With fixed d and B, r still grows with m at fixed L, like a power of log m. The statement "
+        "does not bound the values of the tokens, and the error is proportional to them if they are large. "
+        "The error is below 1/m because the order is chosen for that.",
     )
 
 

@@ -146,9 +146,8 @@ def convergence(settings: Settings, seed: int) -> Finding:
                 "Squared error and the repaired bound", "|F - Y|^2", run.squares, bounds, ("trained", "bound")
             ),
         ),
-        remark="One point, since the explicit length has e^(6b): for several points at sigma = 1 it is "
-        "out of reach. The conditional form, with the drift as hypothesis, is "
-        "P1/lemma-i.4-repaired.",
+        remark="One point, since the explicit length has e^(6b): for several points at sigma = 1 it is out "
+        "of reach. The conditional form, with the drift as hypothesis, is P1/lemma-i.4-repaired.",
     )
 
 

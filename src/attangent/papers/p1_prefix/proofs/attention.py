@@ -2,14 +2,14 @@
 
 from fractions import Fraction
 
+import sympy
+
 from attangent.audit import Proof, Step
 from attangent.papers.common.exact import is_zero
 
 
 def too_many_features() -> Proof:
     """With QK'/sqrt d the Taylor features outnumber every power of m."""
-    import sympy
-
     l = sympy.Symbol("l", positive=True)  # log m
     d = l
     B = l ** sympy.Rational(2, 5)
@@ -61,8 +61,6 @@ def _taylor(x: int, order: int) -> Fraction:
 
 def token_values() -> Proof:
     """With Z and k the error is proportional to the tokens' values; without them P cannot be read."""
-    import sympy
-
     e, v = sympy.symbols("e v", positive=True)
     m, L, t = sympy.symbols("m L t", positive=True)
     # weights are equal (W_K = 0); t rows of P are read and are 0, the others are all 1 or all -1
@@ -98,8 +96,6 @@ def token_values() -> Proof:
 
 def linear_cost() -> Proof:
     """The multiplications of Algorithm 1 are linear in m."""
-    import sympy
-
     m, L, d = sympy.symbols("m L d", positive=True)
     count = L * d**2 + 2 * (m + L) * d**2 + 2 * L * (m + L) * d
     return Proof(
@@ -122,8 +118,6 @@ def linear_cost() -> Proof:
 
 def printed_projection() -> Proof:
     """Definition J.1 differs from Algorithm 1 in two places."""
-    import sympy
-
     x, p, q, k, d = sympy.symbols("x p q k d", positive=True)
     algorithm = sympy.exp(x * q * p * k / sympy.sqrt(d))
     printed = sympy.exp(x * q * p * q)
@@ -164,8 +158,6 @@ def lora_average() -> Proof:
 
 def gradient_steps_move_the_state() -> Proof:
     """Along a gradient step P moves if and only if (Z, k) moves, to first order."""
-    import sympy
-
     D = sympy.Matrix(2, 3, sympy.symbols("d1:7", real=True))
     g = sympy.Matrix(sympy.symbols("g1:3", real=True))
     step = D.T * g

@@ -3,21 +3,19 @@
 from fractions import Fraction
 from typing import Any
 
+import sympy
+
 from attangent.audit import Proof, Step
 from attangent.papers.common.exact import exp_bounds, gaussian_mean, is_zero
 
 
 def _mean(polynomial: Any, w: Any) -> Any:
     """E[e^(2w) p(w)] / E[e^w]^2, the limit of m sum_r S_r^2 p(w_r) for n = d = x = sigma = 1."""
-    import sympy
-
     return sympy.simplify(gaussian_mean(polynomial, w, 2) / gaussian_mean(w**0, w, 1) ** 2)
 
 
 def printed_kernel() -> Proof:
     """Definition G.1 is not the Gram matrix of the gradients."""
-    import sympy
-
     w = sympy.Symbol("w", real=True)
     x, a = sympy.symbols("x a", real=True)
     output = a * w  # one prefix vector: softmax is 1, so F(x) = a w
@@ -50,8 +48,6 @@ def printed_kernel() -> Proof:
 
 def minor_terms() -> Proof:
     """C0 and C12 of Lemma H.3 are as large as the progress."""
-    import sympy
-
     w = sympy.Symbol("w", real=True)
     lam = _mean(w**2, w)
     C12 = 2 * _mean(w, w) / lam
@@ -89,8 +85,6 @@ def minor_terms() -> Proof:
 
 def _limit(exact: bool, rho: Any) -> Any:
     """The limit kernel of three points rho e_i at sigma = 1, from Gaussian moments, with index k 3 + i."""
-    import sympy
-
     X = rho * sympy.eye(3)
 
     def entry(row: int, column: int) -> Any:
@@ -110,8 +104,6 @@ def _limit(exact: bool, rho: Any) -> Any:
 
 def _slow_eigenvalues() -> tuple[Any, Any, Any, bool]:
     """Return rho, lambda_H, the eigenvalue of K along the slow targets, and whether both are what we say."""
-    import sympy
-
     rho = sympy.Symbol("rho", positive=True)
     E = sympy.Matrix([[0, 1, -1], [-1, 0, 1], [1, -1, 0]])
     slow = sympy.Matrix([E[i, k] for k in range(3) for i in range(3)])
@@ -125,8 +117,6 @@ def _slow_eigenvalues() -> tuple[Any, Any, Any, bool]:
 
 
 def _family_steps(rho: Any, least: Any, slower: Any, correct: bool) -> tuple[Step, ...]:
-    import sympy
-
     series = sympy.series(slower, rho, 0, 6).removeO()
     return (
         Step(
@@ -149,8 +139,6 @@ def _family_steps(rho: Any, least: Any, slower: Any, correct: bool) -> tuple[Ste
 
 def too_few_steps() -> Proof:
     """No constant in front of the printed T is enough for Theorem 3.2."""
-    import sympy
-
     rho, least, slower, correct = _slow_eigenvalues()
     c, u, epsilon = sympy.symbols("c u epsilon", positive=True)
     # gradient flow is the best case: T = c log(9/eps) / (u lambda_H) with u = m eta
@@ -191,8 +179,6 @@ def slow_step() -> Proof:
 
 def slope() -> Proof:
     """The slope of log loss over compute is not -eta lambda_H/(nd) up to a constant."""
-    import sympy
-
     rho, least, slower, correct = _slow_eigenvalues()
     rate = sympy.Symbol("eta", positive=True)
     return Proof(
@@ -210,8 +196,6 @@ def slope() -> Proof:
 
 def equal_points() -> Proof:
     """n equal points attain nd times the bound on an entry, so sqrt(nd) fails for large n."""
-    import sympy
-
     w, R, n = sympy.Symbol("w", real=True), sympy.Symbol("R", positive=True), sympy.Symbol("n", positive=True)
     s, c = sympy.symbols("s c", positive=True)
     before = gaussian_mean(w**2, w, 2, s) / gaussian_mean(w**0, w, 1, s) ** 2
@@ -248,8 +232,6 @@ def equal_points() -> Proof:
 
 def explicit_length() -> Proof:
     """m >= 8 n^(3/2) G^2 G' |r_0| / lambda^2 closes the induction of the repaired Theorem 3.2."""
-    import sympy
-
     n, m, lam, G, D, start, eta = sympy.symbols("n m lambda G D r_0 eta", positive=True)
     R = lam / (4 * n * G * D)
     drift = 2 * n * G * D * R
@@ -301,8 +283,6 @@ def explicit_length() -> Proof:
 
 def weights_stay() -> Proof:
     """Lemma I.3 follows from its condition on the loss and Eq. (22), with twice the printed sum."""
-    import sympy
-
     x, m, eta, lam = sympy.symbols("x m eta lambda", positive=True)
     return Proof(
         (

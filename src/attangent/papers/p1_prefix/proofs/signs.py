@@ -2,20 +2,18 @@
 
 from typing import Any
 
+import sympy
+
 from attangent.audit import Proof, Step
 from attangent.papers.common.exact import exp_bounds, gaussian_mean, is_zero
 
 
 def _symbols() -> tuple[Any, Any]:
-    import sympy
-
     return sympy.Symbol("w", real=True), sympy.Symbol("s", positive=True)
 
 
 def first_loss() -> Proof:
     """|F(0)| grows like sqrt(m)."""
-    import sympy
-
     w, s = _symbols()
     m = sympy.Symbol("m", positive=True)
     a, b, u, v = sympy.symbols("a b u v", real=True)
@@ -48,8 +46,6 @@ def first_loss() -> Proof:
 
 def conditions() -> Proof:
     """With the first loss of order sqrt(m), D < R needs m of order lambda^-4."""
-    import sympy
-
     lam, P, Q, c, k = sympy.symbols("lambda P Q c k", positive=True)
     m = P / lam**2
     D = 2 * c * k * sympy.sqrt(m) / (lam * m)
@@ -81,8 +77,6 @@ def conditions() -> Proof:
 
 def step_sum() -> Proof:
     """The sum of a step over the prefix is m <a, S> <R, x>, of order sqrt(m)."""
-    import sympy
-
     w, s = _symbols()
     x, R = sympy.symbols("x R", real=True)
     m = 2
@@ -120,8 +114,6 @@ def step_sum() -> Proof:
 
 def normaliser() -> Proof:
     """A step changes alpha by order sqrt(m), not 1/m, to first order in eta."""
-    import sympy
-
     w, s = _symbols()
     m, eta = sympy.symbols("m eta", positive=True)
     first = gaussian_mean(w**0, w, 1, s)
@@ -170,8 +162,6 @@ def normaliser() -> Proof:
 
 def _normaliser_terms() -> bool:
     """Whether sum_r e^(w_r) dF/dw_r, for two terms and x = 1, is a sum with one sign per term."""
-    import sympy
-
     W = sympy.symbols("w1:3", real=True)
     A = sympy.symbols("a1:3", real=True)
     masses = [sympy.exp(weight) for weight in W]
@@ -186,8 +176,6 @@ def _normaliser_terms() -> bool:
 
 def lost_sign() -> Proof:
     """1/b - 1/a has the opposite sign of b - a."""
-    import sympy
-
     a, b = sympy.symbols("a b", positive=True)
     return Proof(
         (
@@ -232,8 +220,6 @@ def dependent_signs() -> Proof:
 
 def without_signs() -> Proof:
     """Without the signs a the first output is of order m."""
-    import sympy
-
     w, s = _symbols()
     x, m = sympy.symbols("x m", positive=True)
     mean = gaussian_mean(w, w, x, s) / gaussian_mean(w**0, w, x, s)
@@ -259,8 +245,6 @@ def without_signs() -> Proof:
 
 def steps_without_log_m() -> Proof:
     """T of Theorem 3.2 needs log m, because the first loss is of order m."""
-    import sympy
-
     w, _ = _symbols()
     m, c, epsilon = sympy.symbols("m c epsilon", positive=True)
     first = gaussian_mean(w**2, w, 2) / gaussian_mean(w**0, w, 1) ** 2
@@ -292,8 +276,6 @@ def steps_without_log_m() -> Proof:
 
 def geometric_sum() -> Proof:
     """The sum of Eq. (18) is 2/(m lambda)."""
-    import sympy
-
     m, eta, lam, x = sympy.symbols("m eta lambda x", positive=True)
     total = eta / (m * eta * lam / 2)
     return Proof(

@@ -3,6 +3,8 @@
 from fractions import Fraction
 from math import comb
 
+import sympy
+
 from attangent.audit import Proof, Step
 from attangent.papers.common.exact import exp_bounds, is_zero
 from attangent.papers.common.perturbation import AT_THEOREM
@@ -43,8 +45,6 @@ def chernoff() -> Proof:
 
 def one_sign() -> Proof:
     """One sign contradicts Lemma D.6 for every constant."""
-    import sympy
-
     C = sympy.Symbol("C", positive=True)
     return Proof(
         (
@@ -63,8 +63,6 @@ def one_sign() -> Proof:
 
 def one_sub_exponential_sign() -> Proof:
     """One sign contradicts Lemma D.9."""
-    import sympy
-
     k = sympy.Symbol("k", integer=True, nonnegative=True)
     ratio = sympy.factorial(2 * k) / (2**k * sympy.factorial(k))
     return Proof(
@@ -87,8 +85,6 @@ def one_sub_exponential_sign() -> Proof:
 
 def chi_square() -> Proof:
     """Two degrees of freedom contradict the second line of Lemma D.8."""
-    import sympy
-
     y, t = sympy.symbols("y t", positive=True)
     x = 2 + 2 * sympy.sqrt(2 * t)
     tail = sympy.integrate(sympy.exp(-y / 2) / 2, (y, x, sympy.oo))
@@ -136,8 +132,6 @@ def matrix_chernoff() -> Proof:
 
 def union_over_prefix() -> Proof:
     """B does not depend on m, so part 1 of Lemma K.1 fails for long prefixes, and at the theorem's own m."""
-    import sympy
-
     c, m = sympy.symbols("c m", positive=True)
     B = Fraction(249, 10)  # above 10 sqrt(log 480) = 24.85, which only makes the tail smaller
     # P(|N| > B) >= e^(-B^2/2) / (2 B) for B >= 2, and log m >= 30 B with lambda <= 1

@@ -99,8 +99,7 @@ def concentration(settings: Settings, seed: int) -> Finding:
             ),
         ),
         remark="Lemma 2 has the sum where the mean belongs, and n for N. Lemmas 3 and 4 cannot be tested: r "
-        "is not "
-        "defined in the first, and the function F is missing from the conclusion of the second.",
+        "is not defined in the first, and the function F is missing from the conclusion of the second.",
     )
 
 
@@ -211,8 +210,7 @@ def descent_contradiction(settings: Settings, seed: int) -> Finding:
             Conclusion("|W_0 - W*| / R", "<=", 1.0, begin, part="start"),
         ),
         remark="(R + B)B bounds <W, W*> from above, so its negative bounds -<W, W*> from below. The right "
-        "bound is "
-        "-(B - R)B.",
+        "bound is -(B - R)B.",
     )
 
 
@@ -247,8 +245,7 @@ def optimum_exists(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(Conclusion("least distance of X_2'V to Equation 24 / |z|", "<=", 1e-9, least_distance),),
         remark="z, z + zeta and z - zeta satisfy (z + zeta) + (z - zeta) = 2z, and so do their rows x'V. "
-        "The factors "
-        "1, -2 and 0 do so only if all three are equal.",
+        "The factors 1, -2 and 0 do so only if all three are equal.",
     )
 
 
@@ -292,9 +289,7 @@ def separating_tokens(settings: Settings, seed: int) -> Finding:
         ),
         numbers={f"P(more) at d = {size}": share for size, share in zip(d, shares, strict=True)},
         remark="All copies of a token change together: the number is 0 or at least about a quarter of the "
-        "prompt, "
-        "the "
-        "latter with a probability of order r/u that does not fall with L or d.",
+        "prompt, the latter with a probability of order r/u that does not fall with L or d.",
     )
 
 
@@ -344,8 +339,7 @@ def norm_from_answer(settings: Settings, seed: int) -> Finding:
             Conclusion("|V| d, of order 1 if |V| is at most 1/d", "<=", 1.0, settings.d * V.norm().item()),
         ),
         remark="A V that acts outside the plane of z and zeta answers 0 to every prompt, whatever its norm. "
-        "Both "
-        "displays bound |g| from above; neither bounds |V|.",
+        "Both displays bound |g| from above; neither bounds |V|.",
     )
 
 

@@ -100,12 +100,11 @@ def hard_part_is_not_learned(settings: Settings, seed: int) -> Finding:
         },
         figures=(_norm_figure(d, falling, fixed),),
         remark="The hard network sees only the plane of z and zeta and is trained there, with the tau_0, "
-        "lambda, L and N of the named d. While the noise gives z and z +- zeta the same sign, the "
-        "gradients of both classes cancel. It separates them with a probability of order r / u. If r / u "
-        "stays fixed as d grows, neither this probability nor the gradient in those draws shrinks; in the "
-        "others the signal falls. (a.1) requires r / u or u to fall like a power of 1/d. (a.2) is tested at "
-        "a d so large that its bound exceeds the least loss of any V; at d up to 4096 no V at all could "
-        "break it.",
+        "lambda, L and N of the named d. While the noise gives z and z +- zeta the same sign, the gradients "
+        "of both classes cancel. It separates them with a probability of order r / u. If r / u stays fixed "
+        "as d grows, neither this probability nor the gradient in those draws shrinks; in the others the "
+        "signal falls. (a.1) requires r / u or u to fall like a power of 1/d. (a.2) is tested at a d so "
+        "large that its bound exceeds the least loss of any V; at d up to 4096 no V at all could break it.",
     )
 
 

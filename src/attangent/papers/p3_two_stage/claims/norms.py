@@ -213,8 +213,7 @@ class _GradientNorms:
     failure=Failure(
         cause="P3/assumption-2",
         consequence="constants change: 1 + gamma_0 for u + gamma_0 in bounds on P parts, except where small "
-        "u "
-        "makes them small",
+        "u makes them small",
         first_size="every d, for u <= 1/2",
         root="the norm of Q tokens is used for P tokens",
     ),

@@ -9,13 +9,13 @@ is the mean of y <w*, x> over a P token x with label y.
 
 from typing import Any
 
+import sympy as sp
+
 from attangent.audit import Proof, Step
 
 
 def active_tokens() -> Proof:
     """The mean that Hoeffding's inequality is applied without."""
-    import sympy as sp
-
     d = sp.symbols("d", positive=True)
     i, L = sp.symbols("i L", integer=True, positive=True)
     s = sp.symbols("s", real=True, nonzero=True)
@@ -58,8 +58,6 @@ def active_tokens() -> Proof:
 
 def equation_21() -> Proof:
     """The answer of the noise weights has a mean, which a longer prompt does not average away."""
-    import sympy as sp
-
     d = sp.symbols("d", positive=True)
     s = sp.symbols("s", real=True)
 
@@ -96,15 +94,11 @@ def equation_21() -> Proof:
 
 def half_slope(d: Any) -> Any:
     """Return mu/2 for a symbol d."""
-    import sympy as sp
-
     return (1 + sp.sqrt(2 / sp.pi)) / (2 * sp.sqrt(d))
 
 
 def equation_23() -> Proof:
     """The answer at W* grows, and the printed bound tends to 0."""
-    import sympy as sp
-
     d, K = sp.symbols("d K", positive=True)
     log = sp.log(d)
     eps = sp.sqrt(d / d**2)  # tau_0 sqrt(d log d / L) with tau_0 = 1/sqrt(log d), L = d^2
@@ -137,8 +131,6 @@ def equation_23() -> Proof:
 
 def definition_5() -> Proof:
     """H_1 is empty in most draws, which is far from its mean."""
-    import sympy as sp
-
     arc = sp.atan(sp.Rational(1, 5)) / (2 * sp.pi)  # r/u = 1/5
 
     def outside(d: int) -> bool:
@@ -154,8 +146,7 @@ def definition_5() -> Proof:
             ),
             Step(
                 "An empty H_1 is as far from the mean as the mean itself. At L = d^2 that exceeds the "
-                "printed "
-                "distance from d = 49 on.",
+                "printed distance from d = 49 on.",
                 r"\tfrac{d^2}{2\pi}\arctan\tfrac15>\sqrt{\tfrac12 d^2\log(2d)}\quad(d\ge 49)",
                 outside(49) and not outside(48) and outside(10**6),
             ),
@@ -170,16 +161,13 @@ def definition_5() -> Proof:
 
 def equation_18() -> Proof:
     """A token that tells z + zeta from z - zeta is a class of tokens."""
-    import sympy as sp
-
     d, C, t = sp.symbols("d C t", positive=True)
     ratio = 1 / sp.log(d)  # r/u
     return Proof(
         (
             Step(
                 "x'V z and x'V zeta are independent normal with standard deviations in the ratio u to r, so "
-                "a "
-                "token is in the set with probability (2/pi) atan(r/u), whatever L.",
+                "a token is in the set with probability (2/pi) atan(r/u), whatever L.",
                 r"P(|x^\top\widetilde Vz|\le|x^\top\widetilde V\zeta|)=1-\tfrac2\pi\arctan\tfrac ur"
                 r"=\tfrac2\pi\arctan\tfrac ru",
                 sp.simplify(sp.diff(sp.atan(t) + sp.atan(1 / t), t)) == 0 and 2 * sp.atan(1) == sp.pi / 2,
@@ -201,8 +189,6 @@ def equation_18() -> Proof:
 
 def lemma_6() -> Proof:
     """The copies of one token change sign together."""
-    import sympy as sp
-
     L, C = sp.symbols("L C", positive=True)
     a = sp.symbols("a", positive=True)
     return Proof(
@@ -230,8 +216,6 @@ def lemma_6() -> Proof:
 
 def lemma_7() -> Proof:
     """Stage 2 forgets the noise weights of stage 1."""
-    import sympy as sp
-
     d, u, r = sp.symbols("d u r", positive=True)
     k, s = sp.symbols("k s", positive=True)
     eps = (u + r) ** 2 / sp.sqrt(d)  # L = d^2
@@ -240,8 +224,7 @@ def lemma_7() -> Proof:
         (
             Step(
                 "Stage 2 lasts log^2(1/eps)/eps^2 decay times, so the fraction k of the old weights tends "
-                "to 0 "
-                "faster than every power of d.",
+                "to 0 faster than every power of d.",
                 r"k\le\exp(-\log^2(1/\varepsilon)/\varepsilon^2)\to 0",
                 sp.limit(sp.log(sp.sqrt(d)) ** 2 * d, d, sp.oo) == sp.oo,
             ),
@@ -262,8 +245,6 @@ def lemma_7() -> Proof:
 
 def noise_variance() -> Proof:
     """The geometric sum of the second stage's noise is printed wrongly; the bound below it is right."""
-    import sympy as sp
-
     x = sp.Rational(1, 2)
     step = sp.symbols("x", positive=True)
     true = 1 + (1 - x) ** 2

@@ -9,14 +9,14 @@ Assumption 1 is taken at its order: tau_0 = lambda = 1/sqrt(log d), L = d^p.
 from itertools import product
 from typing import Any
 
+import sympy as sp
+
 from attangent.audit import Proof, Step
 from attangent.papers.p3_two_stage.claims.proofs_of_patterns import half_slope
 
 
 def theorem_1() -> Proof:
     """With r/u fixed, the noise separates the classes with a probability that does not depend on d."""
-    import sympy as sp
-
     a, b = sp.symbols("a b", positive=True)
     ratio = sp.Rational(1, 20)
     apart = 2 / sp.pi * sp.atan(ratio)
@@ -49,8 +49,6 @@ def theorem_1() -> Proof:
 
 def _gradient_of_one_query(ratio: Any) -> tuple[Step, ...]:
     """Steps by which the gradient, a sum over queries too, has a fixed size with a fixed probability."""
-    import sympy as sp
-
     third = sp.Rational(1, 3)
     three_quarters = sp.Rational(3, 4)
     corners = product((third, -third), (2, -2), (three_quarters, -three_quarters), (third, -third))
@@ -84,8 +82,6 @@ def _gradient_of_one_query(ratio: Any) -> tuple[Step, ...]:
 
 def _mean_gradient(a: Any, b: Any, c: Any, e: Any) -> list[list[Any]]:
     """Return the mean of y_x y_q 1(x'Vq > 0) x q' in the frame of z and zeta (token by query)."""
-    import sympy as sp
-
     kinds = [(0, sp.Rational(1, 2)), (1, -sp.Rational(1, 4)), (-1, -sp.Rational(1, 4))]  # sign, label * share
     total = [[sp.Integer(0)] * 2 for _ in range(2)]
     for (s, weight), (t, query_weight) in product(kinds, repeat=2):
@@ -102,8 +98,6 @@ def _is_an_eighth_of_z(gradient: list[list[Any]]) -> bool:
 
 def theorem_2() -> Proof:
     """(b.1) contradicts the paper's own Proposition 4."""
-    import sympy as sp
-
     d = sp.symbols("d", positive=True)
     norm = 1 + 1 / sp.sqrt(d)
     eps = norm**2 / sp.sqrt(d)  # L = d^2
@@ -113,8 +107,7 @@ def theorem_2() -> Proof:
         (
             Step(
                 "The slope of the loss is at most 1, so the gradient over W has a norm of at most K = "
-                "|x|^2/2 "
-                "for tokens of norm |x|. By Proposition 4 the signal stays below K/lambda.",
+                "|x|^2/2 for tokens of norm |x|. By Proposition 4 the signal stays below K/lambda.",
                 r"\|\overline W_t\|_F\le\frac K\lambda\le\tfrac12|x|^2\sqrt{\log d}",
                 sp.limit(1 / (1 + sp.exp(-d)), d, sp.oo) == 1,
             ),
@@ -135,8 +128,6 @@ def theorem_2() -> Proof:
 
 def theorem_3() -> Proof:
     """Convexity keeps the mean answer to z at or below 0 for every V, so half of the loss stays."""
-    import sympy as sp
-
     P, Q = sp.symbols("P Q", positive=True)
     t = sp.symbols("t", real=True)
     loss = sp.log(1 + sp.exp(-t))
@@ -145,10 +136,8 @@ def theorem_3() -> Proof:
         (
             Step(
                 "For a = z'Vq, b = zeta'Vq let p = a + b, q = a - b. In each of the four cases of signs "
-                "(both "
-                "positive; p positive, q negative with a positive or a negative sum; both negative) the "
-                "ReLU of "
-                "the sum is at most the sum of the ReLUs.",
+                "(both positive; p positive, q negative with a positive or a negative sum; both negative) "
+                "the ReLU of the sum is at most the sum of the ReLUs.",
                 r"\mathrm{relu}(a+b)+\mathrm{relu}(a-b)\ge\mathrm{relu}(2a)=2\,\mathrm{relu}(a)",
                 [bool(sp.expand(region) >= 0) for region in regions] == [True] * 4,
             ),
@@ -179,16 +168,12 @@ def theorem_3() -> Proof:
 
 def _slowest(decades: int) -> Any:
     """Return (log d)^(-1/4) + (log d)^(-1/2) at d = 10^decades."""
-    import sympy as sp
-
     log = decades * sp.log(10)
     return log ** sp.Rational(-1, 4) + log ** sp.Rational(-1, 2)
 
 
 def theorem_4() -> Proof:
     """Stage 2 completes the way to the balance of decay and gradient, whatever L."""
-    import sympy as sp
-
     d, u, r = sp.symbols("d u r", positive=True)
     log = sp.log(d)
     move = sp.exp(-1) * half_slope(d) ** 2 / 2 * sp.sqrt(log)  # e^-1 mu^2 / (8 lambda)
@@ -201,15 +186,13 @@ def theorem_4() -> Proof:
         (
             Step(
                 "While answers are near 0 the mean gradient over W is -(mu^2/8) w* w*', so the signal tends "
-                "to "
-                "mu^2/(8 lambda). Stage 1, one decay time, leaves the fraction 1/e of the way.",
+                "to mu^2/(8 lambda). Stage 1, one decay time, leaves the fraction 1/e of the way.",
                 r"e^{-1}\frac{\mu^2}{8\lambda}=\frac{(1+\sqrt{2/\pi})^2\sqrt{\log d}}{8e\,d}",
                 sp.simplify(move * 8 * sp.E * d / sp.sqrt(log) - (1 + sp.sqrt(2 / sp.pi)) ** 2) == 0,
             ),
             Step(
                 "Stage 2 lasts log^2(1/eps)/eps^2 decay times and covers it. The printed bound is smaller "
-                "by a "
-                "factor that grows without end at L = d^3 and at L = d^2.",
+                "by a factor that grows without end at L = d^3 and at L = d^2.",
                 r"\frac{\text{move}}{\varepsilon^2/(\log^2(1/\varepsilon)\sqrt{\log d})}\to\infty",
                 all(sp.limit(over_bound(power), d, sp.oo) == sp.oo for power in (2, 3)),
             ),
@@ -225,8 +208,6 @@ def theorem_4() -> Proof:
 
 def corollary_1() -> Proof:
     """The trace of a product of two trained factors decays twice."""
-    import sympy as sp
-
     w, eta, decay, slope = sp.symbols("w eta lambda alpha", positive=True)
     c = 1 - eta * decay
     factor = c * sp.sqrt(w) - eta * slope * sp.sqrt(w)
@@ -256,8 +237,6 @@ def corollary_1() -> Proof:
 
 def signal_and_noise() -> Proof:
     """With tau_0 at its largest order the signal of W vanishes compared with the noise."""
-    import sympy as sp
-
     d, tau = sp.symbols("d tau_0", positive=True)
     decay = 1 / sp.sqrt(sp.log(d))
     ratio = (sp.E - 1) * half_slope(d) ** 2 / 2 / (decay * tau * d)

@@ -9,13 +9,13 @@ is the mean of y <w*, x> over a P token x with label y.
 
 from itertools import product
 
+import sympy as sp
+
 from attangent.audit import Proof, Step
 
 
 def taylor() -> Proof:
     """The square in the Taylor step is that of the difference."""
-    import sympy as sp
-
     u, v, c = sp.symbols("u v c", real=True)
     term = u**2 / 8 + v**2 / 8 - (u + v) ** 2 / 16
     return Proof(
@@ -41,8 +41,6 @@ def taylor() -> Proof:
 
 def bernstein() -> Proof:
     """Lemma 2 of Appendix D has the sum where the mean belongs."""
-    import sympy as sp
-
     N = sp.symbols("N", integer=True, positive=True)
     right = sp.Rational(2, 3) * sp.log(2) / N
     slack = sp.log(sp.Rational(10, 9))  # log(1/delta)
@@ -76,8 +74,6 @@ def bernstein() -> Proof:
 
 def token_norms() -> Proof:
     """The mean square of a P token's norm exceeds the bound's square for every u <= 1/2."""
-    import sympy as sp
-
     t = sp.symbols("t", real=True)
     g = sp.symbols("g", positive=True)
     half_normal = 2 * sp.integrate(t * sp.exp(-(t**2) / 2) / sp.sqrt(2 * sp.pi), (t, 0, sp.oo))
@@ -107,8 +103,6 @@ def token_norms() -> Proof:
 
 def gradient_labels() -> Proof:
     """One context token with label -1 turns the sign of the gradient."""
-    import sympy as sp
-
     w = sp.symbols("w", positive=True)
     y, answer = sp.symbols("y y_L", real=True)
     loss = sp.log(1 + sp.exp(-answer * y * w / 2))  # one token and one query, both 1: f = y relu(w)/2
@@ -132,8 +126,6 @@ def gradient_labels() -> Proof:
 
 def rows() -> Proof:
     """The gradient over V has two rows other than zero in a frame along z and zeta."""
-    import sympy as sp
-
     d = 5
     z, zeta, *a = sp.symbols("z zeta a1 a2 a3", real=True)
     tokens = [
@@ -165,8 +157,6 @@ def rows() -> Proof:
 
 def definition_6() -> Proof:
     """Equation 24 has no solution V* unless it treats the three tokens alike."""
-    import sympy as sp
-
     z, zeta, row = sp.symbols("z zeta v", real=True)
     values = (1, -2, 0)
     solvable = {(a, b, c) for a, b, c in product(values, repeat=3) if 2 * a == b + c}
@@ -189,8 +179,6 @@ def definition_6() -> Proof:
 
 def trace_and_norm() -> Proof:
     """Tr W <= |W| fails for the identity."""
-    import sympy as sp
-
     W = sp.eye(2)
     d = sp.symbols("d", positive=True)
     return Proof(
@@ -207,8 +195,7 @@ def trace_and_norm() -> Proof:
             ),
             Step(
                 "Both displays bound a trace from above, which orders nothing: W = 0 and V = I/4 satisfy "
-                "them "
-                "with the bounds 2 and 1, and Tr W < Tr V.",
+                "them with the bounds 2 and 1, and Tr W < Tr V.",
                 r"\mathrm{Tr}(0)=0\le 2,\;\mathrm{Tr}(\tfrac14I_2)=\tfrac12\le 1,\;0<\tfrac12",
                 bool(sp.zeros(2, 2).trace() < (W / 4).trace() <= 1),
             ),
@@ -240,8 +227,6 @@ def indicator_product() -> Proof:
 
 def descent() -> Proof:
     """The contradiction of Appendices F.2 and G.1 rests on two steps that fail at the start."""
-    import sympy as sp
-
     B, R = sp.symbols("B R", positive=True)
     return Proof(
         (
@@ -266,8 +251,6 @@ def descent() -> Proof:
 
 def norm_from_answer() -> Proof:
     """A small answer does not bound V."""
-    import sympy as sp
-
     c = sp.symbols("c", positive=True)
     V = sp.diag(0, 0, c)
     z = sp.Matrix([1, 0, 0])
@@ -285,8 +268,7 @@ def norm_from_answer() -> Proof:
             ),
             Step(
                 "Its norm is c, as large as we like. The proof has two upper bounds on |g| and reads them "
-                "as one "
-                "on |V|.",
+                "as one on |V|.",
                 r"\|V\|_F=c",
                 sp.simplify(sp.sqrt((V.T * V).trace()) - c) == 0,
             ),

@@ -81,12 +81,10 @@ def traces(settings: Settings, seed: int) -> Finding:
             "(1 - eta_1 lambda)^(2 t_1)": W.decay,
         },
         remark="Both traces shrink by (1 - eta lambda)^(2t), the decay of two factors: the gradient is of "
-        "order 1/d, small compared with lambda. The proof counts the decay once, bounds A by an "
-        "inequality and continues with an equality, and takes Tr V <= |V| for a lower bound on Tr V. The "
-        "start decides which trace is larger. Appendix H also assumes that A is symmetric and diagonal in "
-        "the "
-        "frame of the factors, which holds exactly at d = 1 only; (b) is run at the rate of stage 1, since "
-        "the "
+        "order 1/d, small compared with lambda. The proof counts the decay once, bounds A by an inequality "
+        "and continues with an equality, and takes Tr V <= |V| for a lower bound on Tr V. The start decides "
+        "which trace is larger. Appendix H also assumes that A is symmetric and diagonal in the frame of "
+        "the factors, which holds exactly at d = 1 only; (b) is run at the rate of stage 1, since the "
         "printed eta_2 is out of reach.",
     )
 

@@ -184,8 +184,7 @@ def nearness_of_n_and_m(settings: Settings, seed: int) -> Finding:
         },
         figures=(_lengths_figure(lengths, gaps, risks, best),),
         remark="y* is the better of the two at every N other than m, by .01 to 1.2 % of the risk, and its "
-        "risk falls "
-        "as N grows: nothing is special about N = m but that the two ridges agree there.",
+        "risk falls as N grows: nothing is special about N = m but that the two ridges agree there.",
     )
 
 
@@ -268,8 +267,7 @@ def under_and_overfitting(settings: Settings, seed: int) -> Finding:
             Conclusion("N > m: least risk / risk of y_best", ">=", 1.0, min(long), part="N > m overfits"),
         ),
         remark="The noise of a label has the variance |lambda|^2 tau, m tau on average, which is the "
-        "transformer's "
-        "ridge at every N. It is y_best, with N tau, that misjudges it.",
+        "transformer's ridge at every N. It is y_best, with N tau, that misjudges it.",
     )
 
 

@@ -330,8 +330,7 @@ def printed_delta(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(Conclusion("relative error of the gap", "<=", EXACT, abs(gap / m.gap() - 1)),),
         remark="Z'z_k belongs where z_k is printed; (34) and (66) have it right. (56) prints z_j for "
-        "zbar_j, and D.3 "
-        "tau^2 for tau, in the same way.",
+        "zbar_j, and D.3 tau^2 for tau, in the same way.",
     )
 
 

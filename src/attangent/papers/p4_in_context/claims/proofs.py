@@ -3,13 +3,13 @@
 # sympy's functions declare wider types than they return
 # pyright: reportArgumentType=false
 
+import sympy as sp
+
 from attangent.audit import Proof, Step
 
 
 def footnote_1() -> Proof:
     """(17) has |Zbar|^2 where (61) with (44) has |Zbar|."""
-    import sympy as sp
-
     H, K, Z, zeta, gap, gamma = sp.symbols("H K Z zeta_0 Delta gamma", positive=True)
     alpha = sp.sqrt(2 * K) * 4 * Z * sp.sqrt(gap) / (gamma * zeta)
     in_61 = 2 * gamma * H * alpha
@@ -33,8 +33,6 @@ def footnote_1() -> Proof:
 
 def equation_26() -> Proof:
     """Two equal features in the prompt: A tends to the identity, Z^+ Z is a projection."""
-    import sympy as sp
-
     tau = sp.symbols("tau", positive=True)
     Z = sp.Matrix([[1, 1]])
     A = (Z.T * Z + tau * sp.eye(2)).inv() * (Z.T * Z + tau * sp.eye(2))
@@ -63,8 +61,6 @@ def equation_26() -> Proof:
 
 def nearness() -> Proof:
     """The risk of ridge regression is least at the ridge m tau, that of the trained transformer."""
-    import sympy as sp
-
     a, s, v = sp.symbols("alpha s v", positive=True)
     risk = (a**2 + v * s) / (
         a + s
@@ -74,16 +70,14 @@ def nearness() -> Proof:
         (
             Step(
                 "In a direction with feature energy s, ridge regression with alpha has bias alpha/(alpha + "
-                "s) and "
-                "variance v s/(alpha + s)^2. The noise of a label has the variance v = m tau.",
+                "s) and variance v s/(alpha + s)^2. The noise of a label has the variance v = m tau.",
                 r"R(\alpha)=\frac{\alpha^2+v s}{(\alpha+s)^2},\quad "
                 r"R'(\alpha)=\frac{2s(\alpha-v)}{(\alpha+s)^3}",
                 sp.simplify(slope - 2 * s * (a - v) / (a + s) ** 3) == 0,
             ),
             Step(
                 "The least risk is at alpha = m tau, the ridge of y*, for every N. y_best has the ridge N "
-                "tau and is "
-                "worse unless N = m.",
+                "tau and is worse unless N = m.",
                 r"R(N\tau)-R(m\tau)=\frac{s(N\tau-m\tau)^2}{(m\tau+s)(N\tau+s)^2}\ge 0",
                 sp.simplify(risk - risk.subs(a, v) - s * (a - v) ** 2 / ((v + s) * (a + s) ** 2)) == 0,
             ),
@@ -94,8 +88,6 @@ def nearness() -> Proof:
 
 def fitting() -> Proof:
     """For N > m the transformer does not overfit: its ridge is the right one."""
-    import sympy as sp
-
     a, s, v, y = sp.symbols("alpha s v y", positive=True)
     norm = sp.sqrt(s) * y / (a + s)
     risk = (a**2 + v * s) / (a + s) ** 2
@@ -103,17 +95,14 @@ def fitting() -> Proof:
         (
             Step(
                 "The norm of the estimate falls with the ridge, so for N < m the transformer's is the "
-                "smaller one, "
-                "as printed.",
+                "smaller one, as printed.",
                 r"\frac{d}{d\alpha}\frac{\sqrt s\,y}{\alpha+s}=-\frac{\sqrt s\,y}{(\alpha+s)^2}<0",
                 sp.simplify(sp.diff(norm, a) + sp.sqrt(s) * y / (a + s) ** 2) == 0,
             ),
             Step(
                 "A label is <lambda, z> + lambda'eps with E|lambda|^2 = m: its noise level is m tau, which "
-                "the "
-                "transformer's ridge m tau neither under- nor overestimates. The larger ridge N tau of "
-                "y_best has "
-                "the larger risk.",
+                "the transformer's ridge m tau neither under- nor overestimates. The larger ridge N tau of "
+                "y_best has the larger risk.",
                 r"R(2m\tau)-R(m\tau)=\frac{s(m\tau)^2}{(m\tau+s)(2m\tau+s)^2}>0",
                 sp.simplify((risk.subs(a, 2 * v) - risk.subs(a, v)) - s * v**2 / ((v + s) * (2 * v + s) ** 2))
                 == 0,
@@ -125,8 +114,6 @@ def fitting() -> Proof:
 
 def heads() -> Proof:
     """zeta_0 / H does not fall as heads are added, by concavity of the least eigenvalue."""
-    import sympy as sp
-
     half = sp.Rational(1, 2)
     columns = [sp.Matrix([1, 0]), sp.Matrix([0, 1]), sp.Matrix([half, half])]  # attention of three heads
     M = [column * column.T for column in columns]
@@ -145,8 +132,7 @@ def heads() -> Proof:
         (
             Step(
                 "For large gamma the constant of (17) is sqrt(2) H |Zbar|^2 gamma^2 / K, so the guaranteed "
-                "fall per "
-                "step is a multiple of zeta_0/H.",
+                "fall per step is a multiple of zeta_0/H.",
                 r"\frac{\gamma^2}{L}\frac{\zeta_0}{2K}=\frac{\zeta_0}{2\sqrt2H\|\bar Z\|^2}",
                 sp.simplify(gamma**2 / L * zeta / (2 * K) - zeta / (2 * sp.sqrt(2) * h * Z**2)) == 0,
             ),
@@ -171,8 +157,6 @@ def heads() -> Proof:
 
 def lemma_5() -> Proof:
     """One labelled and one unlabelled token of one feature: the noise of the second label is missing."""
-    import sympy as sp
-
     tau, a = sp.symbols("tau a", real=True)
     z1, z2 = sp.Integer(1), sp.Integer(2)  # m = 1, N = 1, K = 2
     true = (a * z1 - z2) ** 2 + tau * a**2 + tau  # E (a y_1 - y_2)^2 with E lambda^2 = 1
@@ -196,8 +180,6 @@ def lemma_5() -> Proof:
 
 def lemma_10() -> Proof:
     """With gamma = alpha = t the curvature grows like t^4, the printed constant like t^(7/2)."""
-    import sympy as sp
-
     q, w, e, tau, t = sp.symbols("q w e tau t", positive=True)  # w = gamma alpha; e: |z_1 - z_2|^2
     part = 1 / (1 + sp.exp(-2 * q))  # attention on the first token; the second derivative vanishes at 0
     slope = sp.diff(part, q).subs(q, 0)
@@ -209,10 +191,9 @@ def lemma_10() -> Proof:
     return Proof(
         (
             Step(
-                "Take one head, N = 2, tokens (1, 0), (-1, 0), (0, 1), all alpha_k = alpha and Q = q "
-                "E_11. The "
-                "first two tokens have the logits (q, -q) and (-q, q), the third has equal ones. At q "
-                "= 0 the attention changes by",
+                "Take one head, N = 2, tokens (1, 0), (-1, 0), (0, 1), all alpha_k = alpha and Q = q E_11. "
+                "The first two tokens have the logits (q, -q) and (-q, q), the third has equal ones. At q = "
+                "0 the attention changes by",
                 r"s'(0)=\pm\tfrac12(1,-1),\quad s''(0)=0",
                 slope == sp.Rational(1, 2) and bend == 0,
             ),
@@ -224,9 +205,8 @@ def lemma_10() -> Proof:
                 sp.simplify(curvature - w**2 * (e + 2 * tau) / (2 * K)) == 0,
             ),
             Step(
-                "The Lipschitz constant is at least that. At gamma = alpha = t its square has the "
-                "degree 8 in t; "
-                "all terms of L^2 of (61) together have the degree 7, so L is too small for large t.",
+                "The Lipschitz constant is at least that. At gamma = alpha = t its square has the degree 8 "
+                "in t; all terms of L^2 of (61) together have the degree 7, so L is too small for large t.",
                 r"\deg_t\Big(\tfrac{t^4(|z_1-z_2|^2+2\tau)}{2K}\Big)^2=8>7=\deg_t L^2",
                 sp.degree(sp.expand(curvature.subs(w, t**2) ** 2), t) == 8
                 and sp.degree(sp.expand(printed), t) == 7,
@@ -238,8 +218,6 @@ def lemma_10() -> Proof:
 
 def equation_33() -> Proof:
     """With one feature and one labelled token the printed delta misses a factor z."""
-    import sympy as sp
-
     z, tau = sp.symbols("z tau", positive=True)
     A = (z * z + tau) / (z * z + tau)
     printed = (z + tau) / (z * z + tau)
@@ -261,8 +239,6 @@ def equation_33() -> Proof:
 
 def young() -> Proof:
     """Lemma 3 is a sum of squares."""
-    import sympy as sp
-
     x = sp.symbols("x1:5", real=True)
     gap = 4 * sum(v**2 for v in x) - sum(x) ** 2
     squares = sum((x[i] - x[j]) ** 2 for i in range(4) for j in range(i + 1, 4))

@@ -81,9 +81,8 @@ def attention_fails(settings: Settings, seed: int) -> Finding:
                 for name, risk in ResidualSSM(settings.d, sigmas[-1]).baseline_risks(True).items()
             },
         },
-        remark="Measured far outside the preconditions of Theorem 5.2. The risk does not fall with sigma, so"
-        " that its ratio to sigma^2 grows like sigma^-2. Predicting zero beats trained attention "
-        "here.",
+        remark="Measured far outside the preconditions of Theorem 5.2. The risk does not fall with sigma, "
+        "so that its ratio to sigma^2 grows like sigma^-2. Predicting zero beats trained attention here.",
     )
 
 

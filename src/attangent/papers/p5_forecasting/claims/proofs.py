@@ -4,14 +4,14 @@ lemmas.
 
 from fractions import Fraction
 
+import sympy as sp
+
 from attangent.audit import Proof, Step
 from attangent.papers.common.exact import is_zero
 
 
 def equation_17() -> Proof:
     """The second term of the change of a softmax has a minus."""
-    import sympy as sp
-
     u, v, b, c = sp.symbols("u v b c", positive=True)  # two exponentials and their beta
     before = (u / (u + v), v / (u + v))
     after_sum = u * (1 - b) + v * (1 - c)
@@ -38,8 +38,6 @@ def equation_17() -> Proof:
 
 def lemma_g_1() -> Proof:
     """The first-order term has the variance, not the second moment plus the squared mean."""
-    import sympy as sp
-
     a, b, s = sp.symbols("a b s", real=True)  # two values, attention s and 1 - s
     mean = s * a + (1 - s) * b
     second = s * a**2 + (1 - s) * b**2
@@ -68,8 +66,6 @@ def lemma_g_1() -> Proof:
 
 def _positive_leading_term() -> tuple[Step, ...]:
     """Steps by which C_1 as printed is positive on two windows, whatever the weights: G.2 fails."""
-    import sympy as sp
-
     p, q = sp.symbols("p q", positive=True)  # attention on the last entries 2 and 1
     first = (1 - p) + 4 * p + ((1 - p) + 2 * p) ** 2
     second = q + q**2
@@ -98,9 +94,8 @@ def _positive_leading_term() -> tuple[Step, ...]:
             sp.simplify((V - V_2) * (1 + u) ** 2 * (1 + u**2) ** 2 / u - (1 - u) ** 2 * (1 + u + u**2)) == 0,
         ),
         Step(
-            "So C_1 > 0 for every number of neurons and all weights, and G.2 wants C_1 <= -eta "
-            "lambda L <= 0. "
-            "The kernel is positive definite as soon as the ratio of the variances differs between two "
+            "So C_1 > 0 for every number of neurons and all weights, and G.2 wants C_1 <= -eta lambda L <= "
+            "0. The kernel is positive definite as soon as the ratio of the variances differs between two "
             "neurons, as at w = 0 and w = log 2.",
             r"\frac{\mathrm{Var}_1}{\mathrm{Var}_2}=1\ \text{at}\ u=1,\quad\tfrac{18}{25}\ \text{at}\ u=2",
             (V_2 / V).subs(u, 1) == 1 and (V_2 / V).subs(u, 2) == sp.Rational(18, 25),
@@ -135,8 +130,6 @@ def lemma_h_2() -> Proof:
 
 def lemma_i_3() -> Proof:
     """A gradient bounded away from 0 for all t contradicts a loss that tends to 0."""
-    import sympy as sp
-
     t, rate, c, C, L0 = sp.symbols("t eta c C L_0", positive=True)
     loss = L0 * sp.Rational(1, 2) ** t
     return Proof(
@@ -153,8 +146,7 @@ def lemma_i_3() -> Proof:
             ),
             Step(
                 "Lemma I.3 wants |Delta w_r(t)| >= c with one c > 0 for all t. Weights would then move by c "
-                "eta per "
-                "step without end, and Lemma H.4 keeps them within R.",
+                "eta per step without end, and Lemma H.4 keeps them within R.",
                 r"\sum_{\tau\le t}\eta c=\eta ct\to\infty",
                 sp.limit(rate * c * t, t, sp.oo) == sp.oo,
             ),
@@ -164,8 +156,6 @@ def lemma_i_3() -> Proof:
 
 def lemma_i_5() -> Proof:
     """One step of descent moves the output by order eta, and no weight by more than eta/(4 sqrt(m))."""
-    import sympy as sp
-
     w = sp.symbols("w", real=True)
     m, eta, C, q = sp.symbols("m eta C q", positive=True)
     s = 1 / (1 + sp.exp(-w))  # <softmax, x> on the window x = (0, 1)
@@ -214,8 +204,6 @@ def lemma_i_5() -> Proof:
 
 def theorem_5_2() -> Proof:
     """Signs cannot follow a_r if no weight moves by more than R <= 1/2."""
-    import sympy as sp
-
     R = sp.symbols("R", positive=True)
     x = sp.symbols("x", real=True)
     density = sp.exp(-(x**2) / 2) / sp.sqrt(2 * sp.pi)
@@ -250,8 +238,6 @@ def theorem_5_2() -> Proof:
 
 def theorem_5_3() -> Proof:
     """Of the neurons with a_r = -1 almost half keep w_r > 0, and trained weights need w_r < 0."""
-    import sympy as sp
-
     R = sp.Rational(1, 100)
     u, a, excess = sp.symbols("u a h", positive=True)
     both_signs = (u - a) / (u + a) + (u - 1 / a) / (u + 1 / a)
@@ -281,8 +267,6 @@ def theorem_5_3() -> Proof:
 
 def proposition_j_1() -> Proof:
     """The displayed sum has the sign of a_r, and features outside a linear span do not bind a softmax."""
-    import sympy as sp
-
     x, w, c = sp.symbols("x w c", positive=True)
     softmax = sp.exp(w * x**2) / (sp.exp(w * x**2) + sp.exp(w * x * c))
     return Proof(
@@ -305,8 +289,6 @@ def proposition_j_1() -> Proof:
 
 def section_7_1() -> Proof:
     """At uniform attention the sign of the local change is that of p - q, not of p."""
-    import sympy as sp
-
     p, q, eta = sp.symbols("p q eta", positive=True)
     half = sp.Rational(1, 2)  # L = d = 2, X = W_V = I, W = 0: attention 1/2
     mean = half * p + half * q
@@ -316,8 +298,7 @@ def section_7_1() -> Proof:
         (
             Step(
                 "Take L = d = 2, X = W_V = I, W = 0 and G_1 = (p, q), so that <G_1, W_V'X_1> = p. A step of "
-                "descent "
-                "changes the attention on position 1 by",
+                "descent changes the attention on position 1 by",
                 r"\Delta S_{11}=-\tfrac{\eta}{8}(p-q)",
                 sp.simplify(change + eta * (p - q) / 8) == 0,
             ),

@@ -2,13 +2,13 @@
 
 from fractions import Fraction
 
+import sympy as sp
+
 from attangent.audit import Proof, Step
 
 
 def claim_c_2() -> Proof:
     """Property 3 with Property 2 makes P_(d+1) shorter than 1."""
-    import sympy as sp
-
     d = sp.symbols("d", integer=True, positive=True)
     return Proof(
         (
@@ -31,8 +31,6 @@ def claim_c_2() -> Proof:
 
 def fact_b_2() -> Proof:
     """P(x <= t) is at least 1/2 for t > 0."""
-    import sympy as sp
-
     t = sp.symbols("t", positive=True)
     below = (1 + sp.erf(t / sp.sqrt(2))) / 2
     return Proof(
@@ -118,8 +116,6 @@ def fact_b_4() -> Proof:
 
 def fact_b_7() -> Proof:
     """Weyl's inequality fails for matrices that are not symmetric."""
-    import sympy as sp
-
     H = sp.Matrix([[0, 1], [0, 0]])
     other = sp.Matrix([[0, 1], [sp.Rational(1, 4), 0]])
     return Proof(
@@ -172,8 +168,7 @@ def proposition_6_3() -> Proof:
         (
             Step(
                 "In an orthonormal frame P_1..P_d the right-hand side has the component -1/d along P_d, and "
-                "the sum over "
-                "k < d has none.",
+                "the sum over k < d has none.",
                 r"\langle P_d,P_{d+1}-P_d\rangle=\tfrac{d-1}{d}-1=-\tfrac1d\ne 0=\Big\langle "
                 r"P_d,\sum_{k<d}w_kP_k\Big\rangle",
                 target[-1] == Fraction(-1, d),

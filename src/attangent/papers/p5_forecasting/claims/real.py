@@ -145,8 +145,7 @@ def linear_against_transformers(settings: Settings, seed: int) -> Finding:
         hypotheses=tuple(hypothesis for one in compared for hypothesis in one.hypotheses),
         conclusions=(*(line for one in compared for line in one.conclusions), _parameters_line(96)),
         smaller=f"width {settings.width} and horizon {settings.horizon} instead of width 512 and horizons "
-        f"up to 720; "
-        "of the figure's transformers Autoformer only",
+        "up to 720; of the figure's transformers Autoformer only",
         differs=_other_data(taken, settings.series),
         numbers={
             **{name: value for one in compared for name, value in one.numbers.items()},
@@ -334,8 +333,7 @@ def excess_error(settings: Settings, seed: int) -> Finding:
         },
         differs=_other_data(taken, [settings.series]),
         remark="Windows that cross zero move more and are hard for every model, so each excess is divided "
-        "by the linear "
-        f"model's error on the same windows. The interval is a bootstrap over blocks of "
+        "by the linear model's error on the same windows. The interval is a bootstrap over blocks of "
         f"windows.{_hint(taken)}",
     )
 
