@@ -152,9 +152,7 @@ def forecast(
     print_notes(forecaster.notes_, quiet or json_)
     result = _run(forecaster, horizon, levels, future, out, quiet or json_)
     if plot is not None:
-        from attangent.forecast.pipeline.plot import write_plot
-
-        write_plot(result, plot)
+        result.plot(plot)
     if report is not None:
         _write_report(forecaster, result, horizon, levels, report)
     if fitted is not None:

@@ -1,6 +1,6 @@
 """Forecast one series or many, with prediction intervals.
 
-Names are imported on first use; forecasting needs no torch, and fewer than 14 series no scikit-learn.
+Names are imported on first use; forecasting needs neither torch nor scikit-learn.
 """
 
 from typing import TYPE_CHECKING, Any, Literal

@@ -55,3 +55,9 @@ def test_logarithms_of_positive_series_only_and_back_within_reason():
     back = logs.back(np.array([[3.0, 99.0], [3.0, 99.0]]), otherwise)
     np.testing.assert_allclose(back[0], [np.e**3, np.e**4])  # one range above the highest
     assert back[1].tolist() == [-7.0, -7.0]
+
+
+def test_the_last_value_and_the_last_season_are_repeated():
+    repeated = Panel.of([np.arange(8.0), np.arange(3.0)], 4).repeated(6)
+    assert repeated["persistence"].tolist() == [[7] * 6, [2] * 6]
+    assert repeated["seasonal"].tolist() == [[4, 5, 6, 7, 4, 5], [2] * 6]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attangent.forecast.data.panel import Panel
-from attangent.forecast.models.intermittent import Intermittent, intermittent_rows
+from attangent.forecast.models.intermittent import Intermittent
 from attangent.forecast.pipeline.combination import PanelRequest, forecast_panel
 from attangent.forecast.pipeline.evaluation import weighted_quantile_loss
 
@@ -47,7 +47,7 @@ def test_quantile_loss_is_below_that_of_the_combination_and_the_mean_is_right():
     assert losses["auto"] < 0.97 * losses["combination"]
     assert losses["auto"] < 0.8 * losses["persistence"]
     result = forecast_panel(panel, PanelRequest(12, 12))
-    rows = intermittent_rows(panel)
+    rows = panel.intermittent
     assert [name == "intermittent" for name in result.models] == rows.tolist()
     assert result.forecasts[rows].mean() == pytest.approx(values[rows, 48:].mean(), rel=0.1)
 

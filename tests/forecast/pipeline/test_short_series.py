@@ -89,6 +89,15 @@ def test_a_series_of_zeros_among_others_stays_at_zero():
     assert (result.quantiles[-2:] == np.array([0.0, 5.0])[:, None, None]).all()
 
 
+def test_windows_of_zeros_neither_blow_up_intervals_nor_leave_none_for_a_short_series_of_zeros():
+    rng = np.random.default_rng(0)
+    sales = [rng.poisson(2, 60) * (rng.random(60) < 0.25) * 1.0 for _ in range(100)]
+    panel = Panel.of([*sales, np.array([2.0, 1.0, 3.0, 2.0]), np.zeros(4)], 12)
+    quantiles = forecast_panel(panel, PanelRequest(3, 12, (0.025, 0.975))).quantiles[-2:]
+    assert (quantiles[:, :, 0] == 0).all()
+    assert ((quantiles[:, :, 1] > 0.5) & (quantiles[:, :, 1] < 50)).all()
+
+
 def test_short_series_are_dealt_out_over_the_groups():
     series = [np.zeros(20)] * (2 * MOST_SERIES) + [np.zeros(4)] * 5
     groups = in_groups(series)

@@ -41,6 +41,8 @@ class RawSeries:
         positions: Steps from the first row.
         last: Number of the last row in the sorted table.
         later: Number of steps from the last row to the end of the table.
+        length: Number of steps from the first row to the last.
+        missing: Number of steps without a value.
     """
 
     name: Any
@@ -49,16 +51,8 @@ class RawSeries:
     positions: Integers
     last: int
     later: int
-
-    @property
-    def length(self) -> int:
-        """Number of steps from the first row to the last."""
-        return int(self.positions[-1]) + 1 if len(self.positions) else 0
-
-    @property
-    def missing(self) -> int:
-        """Number of steps without a value."""
-        return self.length - int(np.isfinite(self.values).sum())
+    length: int
+    missing: int
 
     def way(self, gaps: Gaps, period: int) -> Way:
         """Decide how to fill the gaps."""

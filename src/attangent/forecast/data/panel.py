@@ -15,6 +15,8 @@ Integers = NDArray[np.int64]
 
 SHORTEST = 3
 """Fewest values of a series that can be forecast."""
+MANY_ZEROS = 0.4
+"""Fraction of zeros from which a series that is never negative counts as intermittent."""
 LARGEST = 1e100
 """Sums of squares of larger values overflow."""
 
@@ -98,6 +100,23 @@ class Panel:
         floor = 1e-9 * size
         scale = np.where(scale > floor, scale, step)
         return np.where(scale > floor, scale, np.where(size > 0, size, 1.0))
+
+    @cached_property
+    def intermittent(self) -> NDArray[np.bool_]:
+        """(N,): whether a series is never negative and at least 40 % zeros, but not zero throughout."""
+        zeros = (self.values == 0).sum(axis=1) / self.lengths
+        return (zeros >= MANY_ZEROS) & (np.nanmin(self.values, axis=1) >= 0) & (zeros < 1)
+
+    def repeated(self, horizon: int) -> dict[str, Array]:
+        """Repeat the last value ("persistence") and the last season ("seasonal"): baselines (N, H).
+
+        Series shorter than a season repeat their last value.
+        """
+        last = np.repeat(self.values[:, -1:], horizon, axis=1)
+        m = min(self.period, self.values.shape[1])
+        season = self.values[:, self.values.shape[1] - m :][:, np.arange(horizon) % m]
+        long_enough = (self.lengths >= self.period)[:, None]
+        return {"persistence": last, "seasonal": np.where(long_enough, season, last)}
 
     def non_negative(self, values: Array) -> Array:
         """Clip forecasts (N, H, ...) at zero for series that never were below it."""

@@ -11,22 +11,19 @@ from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
 from attangent.forecast.data.calendar import TimeStep, as_times, clock_went_back, find_step, step_of
-from attangent.forecast.data.gaps import Gaps, RawSeries, decide, note_on_gaps
+from attangent.forecast.data.gaps import Gaps, RawSeries, Way, decide, note_on_gaps
 from attangent.forecast.data.panel import SHORTEST
 from attangent.forecast.data.tables import (
     as_frame,
+    column_rows,
     listed,
-    numeric_columns,
     read_numbers,
-    take_times,
 )
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-MOST_REPEATED = 0.1
-"""Largest fraction of rows that may repeat a time before a table counts as several stacked series."""
 SNAP = 0.25
 """Largest distance from the grid, in steps, at which a time moves to its nearest point."""
 MOST_NAMED = 5
@@ -139,7 +136,11 @@ def read_series(
     frame = as_frame(source, [name for name in (columns.id,) if name is not None], notes)
     if len(frame) == 0:
         raise AttangentError("the table has no rows, expected at least three per series")
-    rows = _column_rows(frame, columns, notes) if columns.id is None else _long_rows(frame, columns, notes)
+    rows = (
+        column_rows(frame, columns.time, columns.targets, notes)
+        if columns.id is None
+        else _long_rows(frame, columns, notes)
+    )
     code = rows["code"].to_numpy()
     same = code[1:] == code[:-1]  # whether a row and the next belong to one series
     step = find_step(pd.Index(rows["time"]), same) if freq is None else step_of(freq)
@@ -233,60 +234,6 @@ def _listed(names: list[str], text: str) -> str:
     return f"{text}: {', '.join(names[:MOST_NAMED])}{more}"
 
 
-def _column_rows(frame: pd.DataFrame, columns: SeriesColumns, notes: list[str]) -> pd.DataFrame:
-    """Return the rows of `_long_rows` for a table with one series per column."""
-    for name in columns.targets if columns.time is None else (columns.time, *columns.targets):
-        if name not in frame.columns:
-            raise AttangentError(f"there is no column {name!r}, there are {listed(frame.columns)}")
-    frame, times = take_times(frame, columns.time, columns.targets, notes)
-    table = numeric_columns(frame, columns.targets, notes)
-    if not times.is_unique:
-        table, times = _averaged(frame, table, times, notes)
-    if not times.is_monotonic_increasing:
-        notes.append("rows were not in order of time and were sorted")
-        order = np.argsort(times, kind="stable")
-        table = table.iloc[order]
-        times = times[order]
-    # Series of one table end together: values missing at the end repeat the last one, so that all
-    # forecasts are for the same times.
-    values = table.where(table.bfill().notna(), table.ffill()).to_numpy()
-    count = values.shape[1]
-    rows = pd.DataFrame(
-        {
-            "code": np.repeat(np.arange(count), len(values)),
-            "time": times if count == 1 else times.append([times] * (count - 1)),
-            "value": values.T.ravel(),
-            "row": np.tile(np.arange(len(values)) + 1, count),
-        }
-    )
-    rows.attrs["ids"] = list(table)
-    return rows
-
-
-def _averaged(
-    frame: pd.DataFrame, table: pd.DataFrame, times: pd.Index, notes: list[str]
-) -> tuple[pd.DataFrame, pd.Index]:
-    """Average rows of equal time; raise if most rows repeat one: the table then holds several series."""
-    repeated = int(times.duplicated().sum())
-    if repeated > MOST_REPEATED * len(times):
-        apart = [
-            name
-            for name in frame.columns
-            if not pd.DataFrame({"a": frame[name].to_numpy(), "b": times}).duplicated().any()
-        ]
-        text = [name for name in apart if not pd.api.types.is_numeric_dtype(frame[name])] or apart
-        advice = "sum or average them first"
-        if text:
-            advice = f"column {text[0]!r} tells them apart: pass it as the id (--id {text[0]})"
-        raise AttangentError(
-            f"{repeated} of {len(times)} rows repeat a time, so the table holds several series below each "
-            f"other; {advice}"
-        )
-    notes.append(f"{repeated} rows repeat a time; rows of equal time were averaged")
-    table = pd.DataFrame(table.groupby(np.asarray(times), sort=False).mean())
-    return table, times.unique()
-
-
 def _positions(rows: pd.DataFrame, step: TimeStep, notes: list[str]) -> tuple[pd.DataFrame, Integers]:
     """Return the rows on one grid, and their numbers of steps from the start of each series."""
     same = _same(rows)
@@ -352,9 +299,13 @@ def _cut(
     short: list[str] = []
     empty: list[str] = []
     filled: dict[str, tuple[str, int]] = {}
-    for item, way in zip(raw, decide(raw, gaps, step.period()), strict=True):
+    complete = gaps != "zero" and not any(item.missing for item in raw)
+    ways: list[Way] = [""] * len(raw) if complete else decide(raw, gaps, step.period())
+    for item, way in zip(raw, ways, strict=True):
         text = f"{item.name!r} (row {item.row})"
-        if item.length < SHORTEST and not item.usable(way):
+        if not way and item.length >= SHORTEST:
+            series.append((item.name, item.values, times[item.last]))
+        elif item.length < SHORTEST and not item.usable(way):
             short.append(f"{text} has {item.length}")
         elif not item.usable(way) or (gaps == "skip" and way):
             empty.append(f"{text} lacks {item.missing} of {item.length}")
@@ -364,8 +315,10 @@ def _cut(
             if missing:
                 filled[repr(item.name)] = (way, missing)
             series.append((item.name, values, times.max() if way == "zero" else times[item.last]))
-    _note_skipped(short, empty, bool(series), drop_short, notes)
-    notes += note_on_gaps(filled, MOST_NAMED)
+    if short or empty:
+        _note_skipped(short, empty, bool(series), drop_short, notes)
+    if filled:
+        notes += note_on_gaps(filled, MOST_NAMED)
     return series
 
 
@@ -383,9 +336,19 @@ def _raw_series(rows: pd.DataFrame, positions: Integers, step: TimeStep) -> list
         first = int(known[0]) if len(known) else int(start)
         stop = int(known[-1]) + 1 if len(known) else first
         steps = positions[first:stop] - positions[first]
+        length = int(steps[-1]) + 1 if len(steps) else 0
         last = max(stop - 1, first)
         series.append(
-            RawSeries(names[start], int(numbers[start]), values[first:stop], steps, last, int(later[last]))
+            RawSeries(
+                name=names[start],
+                row=int(numbers[start]),
+                values=values[first:stop],
+                positions=steps,
+                last=last,
+                later=int(later[last]),
+                length=length,
+                missing=length - len(known),
+            )
         )
     return series
 

@@ -13,6 +13,8 @@ from attangent.forecast.data.calendar import parse_dates
 
 MOST_FILLED = 0.5
 """Largest fraction of a series that may be filled in."""
+MOST_REPEATED = 0.1
+"""Largest fraction of rows that may repeat a time before a table counts as several stacked series."""
 _MISSING = ["?", "-", "--", "missing", "Missing", "nil", "NIL", ".", "inf", "-inf", "Inf", "-Inf", "#VALUE!"]
 _DATE_NAMES = ("date", "datetime", "timestamp", "time", "ds", "day", "month", "year", "datum")
 _SEPARATORS = (",", ";", "\t", "|")
@@ -183,6 +185,65 @@ def _looks_like_seconds(column: Any) -> bool:
         return False
     steps = np.diff(column.to_numpy())
     return bool((steps > 0).all() and (steps == np.median(steps)).mean() > 0.5)
+
+
+def column_rows(
+    frame: pd.DataFrame, time: str | None, targets: tuple[str, ...], notes: list[str]
+) -> pd.DataFrame:
+    """Return code of the column, time, value and row number of a table with one series per column.
+
+    Rows are sorted by series and time, and the names of the columns are in `attrs`.
+    """
+    for name in targets if time is None else (time, *targets):
+        if name not in frame.columns:
+            raise AttangentError(f"there is no column {name!r}, there are {listed(frame.columns)}")
+    frame, times = take_times(frame, time, targets, notes)
+    table = numeric_columns(frame, targets, notes)
+    if not times.is_unique:
+        table, times = _averaged(frame, table, times, notes)
+    if not times.is_monotonic_increasing:
+        notes.append("rows were not in order of time and were sorted")
+        order = np.argsort(times, kind="stable")
+        table = table.iloc[order]
+        times = times[order]
+    # Series of one table end together: values missing at the end repeat the last one, so that all
+    # forecasts are for the same times.
+    values = table.where(table.bfill().notna(), table.ffill()).to_numpy()
+    count = values.shape[1]
+    rows = pd.DataFrame(
+        {
+            "code": np.repeat(np.arange(count), len(values)),
+            "time": times if count == 1 else times.append([times] * (count - 1)),
+            "value": values.T.ravel(),
+            "row": np.tile(np.arange(len(values)) + 1, count),
+        }
+    )
+    rows.attrs["ids"] = list(table)
+    return rows
+
+
+def _averaged(
+    frame: pd.DataFrame, table: pd.DataFrame, times: pd.Index, notes: list[str]
+) -> tuple[pd.DataFrame, pd.Index]:
+    """Average rows of equal time; raise if most rows repeat one: the table then holds several series."""
+    repeated = int(times.duplicated().sum())
+    if repeated > MOST_REPEATED * len(times):
+        apart = [
+            name
+            for name in frame.columns
+            if not pd.DataFrame({"a": frame[name].to_numpy(), "b": times}).duplicated().any()
+        ]
+        text = [name for name in apart if not pd.api.types.is_numeric_dtype(frame[name])] or apart
+        advice = "sum or average them first"
+        if text:
+            advice = f"column {text[0]!r} tells them apart: pass it as the id (--id {text[0]})"
+        raise AttangentError(
+            f"{repeated} of {len(times)} rows repeat a time, so the table holds several series below each "
+            f"other; {advice}"
+        )
+    notes.append(f"{repeated} rows repeat a time; rows of equal time were averaged")
+    table = pd.DataFrame(table.groupby(np.asarray(times), sort=False).mean())
+    return table, times.unique()
 
 
 def numeric_columns(frame: pd.DataFrame, targets: tuple[str, ...], notes: list[str]) -> pd.DataFrame:

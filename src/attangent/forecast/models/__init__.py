@@ -4,12 +4,10 @@ from attangent.forecast.models.base import PanelModel
 from attangent.forecast.models.folded import FoldedSeasons
 from attangent.forecast.models.intermittent import Intermittent
 from attangent.forecast.models.linear import Linear
-from attangent.forecast.models.naive import Naive
 from attangent.forecast.models.pooled_ridge import PooledRidge
 from attangent.forecast.models.smoothing import Smoothing
 
 MODELS: list[PanelModel] = [
-    Naive(),
     Smoothing(),
     PooledRidge(),
     FoldedSeasons(),

@@ -13,15 +13,6 @@ Array = NDArray[np.float64]
 RATES = (0.02, 0.05, 0.1, 0.2)
 LEVELS = (1, 2, 3, 4, 6, 12)
 """Numbers of steps that IMAPA sums; the mean interval between demands is ADIDA's."""
-MANY_ZEROS = 0.4
-"""Fraction of zeros from which a series that is never negative counts as intermittent."""
-
-
-def intermittent_rows(panel: Panel) -> NDArray[np.bool_]:
-    """(N,): whether a series is never negative and at least 40 % zeros, but not zero throughout."""
-    known = np.isfinite(panel.values)
-    zeros = (panel.values == 0).sum(axis=1) / known.sum(axis=1)
-    return (zeros >= MANY_ZEROS) & (np.nanmin(panel.values, axis=1) >= 0) & (zeros < 1)
 
 
 class Intermittent(PanelModel):

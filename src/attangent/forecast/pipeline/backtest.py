@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from attangent.forecast.data.panel import Panel, seasonal_scale
 from attangent.forecast.models import MODELS
 from attangent.forecast.models.base import PanelModel
-from attangent.forecast.models.intermittent import intermittent_rows
 
 Array = NDArray[np.float64]
 Members = dict[str, Array]
@@ -74,7 +73,7 @@ class Backtest:
     def of(cls, panel: Panel, horizon: int, named: Sequence[str] = ()) -> "Backtest":
         """Choose the models for a panel; those that a user named are always among them."""
         long = len(panel) < FEW_SERIES and np.median(panel.lengths) >= LONG
-        demand = bool(intermittent_rows(panel).any())
+        demand = bool(panel.intermittent.any())
         suits = {
             model: (long or not model.long_only) and (demand or not model.zeros_only) for model in MODELS
         }
@@ -85,7 +84,7 @@ class Backtest:
         """Forecast from `back` steps before the end."""
         if back not in self._runs:
             panel = self.panel.before(back)
-            members: Members = {}
+            members: Members = panel.repeated(self.horizon)
             for model in self.models:
                 members |= model.forecast(panel, self.horizon, members)
             self._runs[back] = members

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from attangent._core.checks import check_choice
 from attangent.forecast.data.panel import Panel, seasonal_scale
 from attangent.forecast.models import MODELS
-from attangent.forecast.models.intermittent import intermittent_rows
 from attangent.forecast.pipeline.backtest import FEWEST_VALUES, LONG, Backtest, Trial
 from attangent.forecast.pipeline.demand import demand_forecasts
 from attangent.forecast.pipeline.intervals import Residuals, error_quantiles
-from attangent.forecast.pipeline.short_series import short_forecasts
+from attangent.forecast.pipeline.short_series import SHORT, short_forecasts
 
 Array = NDArray[np.float64]
 
@@ -105,7 +104,7 @@ class Candidate:
 def combined_families() -> tuple[str, ...]:
     """Return the families that are combined, with equal weights before any error is known."""
     names = [name for model in MODELS for name in model.families]
-    return tuple(name for name in names if name not in (*SIMPLE, DEMAND))
+    return tuple(name for name in names if name != DEMAND)
 
 
 def model_names() -> tuple[str, ...]:
@@ -172,7 +171,7 @@ def _mean_and_spread(members: Sequence[Array], weights: Array) -> tuple[Array, A
 def _forecast(backtest: Backtest, back: int, request: PanelRequest) -> PanelForecast:
     panel = backtest.panel.before(back)
     results = candidates(backtest, back)
-    demand = intermittent_rows(panel) if DEMAND in results else np.zeros(len(panel), dtype=bool)
+    demand = panel.intermittent if DEMAND in results else np.zeros(len(panel), dtype=bool)
     if request.model == "auto":
         model, why = _choose(results, ~demand)
     else:
@@ -186,7 +185,7 @@ def _forecast(backtest: Backtest, back: int, request: PanelRequest) -> PanelFore
     scale = np.where(constant, 0.0, seasonal_scale(panel))
     quantiles = panel.non_negative(forecasts)[:, :, None] + scale[:, None, None] * spread
     models = np.full(len(panel), model, dtype=object)
-    if model == "combination":
+    if model == "combination" and panel.lengths[-1] < SHORT:
         for rows, middle, ends in short_forecasts(panel, request.horizon, probabilities):
             forecasts[rows] = middle
             quantiles[rows] = ends

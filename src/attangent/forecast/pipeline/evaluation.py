@@ -19,8 +19,7 @@ from attangent.forecast.data.panel import SHORTEST, Panel, seasonal_scale
 from attangent.forecast.data.series import SeriesColumns, SeriesSet, read_series
 from attangent.forecast.pipeline.backtest import Backtest
 from attangent.forecast.pipeline.combination import PanelRequest, candidates, forecast_panel, model_names
-from attangent.forecast.pipeline.groups import in_groups
-from attangent.forecast.pipeline.seasons import choose_period
+from attangent.forecast.pipeline.groups import choose_period, in_groups
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure

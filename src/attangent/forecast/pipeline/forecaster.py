@@ -18,7 +18,7 @@ from attangent.forecast.data.series import SeriesColumns, SeriesSet, SeriesSourc
 from attangent.forecast.models.smoothing import settings
 from attangent.forecast.pipeline.combination import PanelRequest, model_names
 from attangent.forecast.pipeline.fitted import fitted_frame
-from attangent.forecast.pipeline.groups import Workers, forecast_groups, mean_errors
+from attangent.forecast.pipeline.groups import Workers, choose_period, forecast_groups, mean_errors
 from attangent.forecast.pipeline.hierarchy import RECONCILE, Hierarchy, Reconcile
 from attangent.forecast.pipeline.parameters import Parameters
 from attangent.forecast.pipeline.result import (
@@ -29,7 +29,6 @@ from attangent.forecast.pipeline.result import (
     side_by_side,
     with_errors,
 )
-from attangent.forecast.pipeline.seasons import choose_period
 from attangent.forecast.pipeline.short_series import SHORT
 
 READ_CATEGORIES = ("auto", "combination", "ridge")
@@ -352,6 +351,8 @@ class SeriesForecaster(Parameters):
         return "y" if self.columns.id is None else self.columns.targets[0]
 
     def _known(self, series: SeriesSet, h: int, future: Any) -> Covariates | None:
+        if not self.covariates and self.holidays is None:
+            return None
         return known_ahead(series, self.history_, future, self.covariates, self.holidays, h)
 
     def _forecast(

@@ -71,12 +71,14 @@ class ShortFit:
     Attributes:
         weights: (L, H), the last row is b; zero if repeating the last value was better on held-out windows.
         ratio: Usual step relative to the level.
+        least: Scale of series of zeros: that of the steadiest tenth of the windows.
         errors: Scaled held-out errors (R, H).
         wider: Factor on the intervals.
     """
 
     weights: Array
     ratio: float
+    least: float
     errors: Array
     wider: float
 
@@ -94,8 +96,10 @@ class ShortFit:
         steps = np.abs(np.diff(inputs, axis=1)).mean(axis=1)
         level = np.abs(inputs).mean(axis=1)
         ratio = float(np.median(steps[level > 0] / level[level > 0])) if (level > 0).any() else 1.0
-        x = _inputs(inputs, ratio)
-        y = (windows[:, length:] - inputs[:, -1:]) / _scale(inputs, ratio)[:, None]
+        scales = _scale(inputs, ratio, 0.0)
+        least = float(np.quantile(scales[scales > 0], 0.1)) if (scales > 0).any() else 1e-9
+        x = _inputs(inputs, ratio, least)
+        y = (windows[:, length:] - inputs[:, -1:]) / _scale(inputs, ratio, least)[:, None]
         errors: dict[float | None, Array] = {None: y}
         for penalty in PENALTIES:
             left = y.copy()
@@ -109,12 +113,12 @@ class ShortFit:
         if worst <= 0.5 * max(gain.mean(), 0.0) or gain.mean() < 2 * gain.std() / np.sqrt(len(gain)):
             best = None
         weights = np.zeros((length, y.shape[1])) if best is None else _ridge(x, y, best)
-        return cls(weights, ratio, errors[best], _widening(errors[best], folds))
+        return cls(weights, ratio, least, errors[best], _widening(errors[best], folds))
 
     def predict(self, inputs: Array, probabilities: Array) -> tuple[Array, Array]:
         """Return forecasts (n, H) and quantiles (n, H, Q) of short series (n, L)."""
-        scale = _scale(inputs, self.ratio)[:, None]
-        middle = inputs[:, -1:] + scale * (_inputs(inputs, self.ratio) @ self.weights)
+        scale = _scale(inputs, self.ratio, self.least)[:, None]
+        middle = inputs[:, -1:] + scale * (_inputs(inputs, self.ratio, self.least) @ self.weights)
         count = len(self.errors)
         ranks = np.clip((probabilities * (count + 1) - 1) / max(count - 1, 1), 0.0, 1.0)
         spread = np.quantile(self.errors, ranks, axis=0).T  # (H, Q)
@@ -134,18 +138,18 @@ def _widening(errors: Array, folds: NDArray[np.int64]) -> float:
     return float(np.clip(np.quantile(factors, COVERED_TIMES), 1.0, WIDEST))
 
 
-def _scale(inputs: Array, ratio: float) -> Array:
-    """(n,) mean absolute step, shrunk towards the usual one for the level; never zero."""
+def _scale(inputs: Array, ratio: float, least: float) -> Array:
+    """(n,) mean absolute step, shrunk towards the usual one for the level; `least` for series of zeros."""
     count = inputs.shape[1] - 1
     steps = np.abs(np.diff(inputs, axis=1)).mean(axis=1)
     usual = ratio * np.abs(inputs).mean(axis=1)
     scale = (count * steps + SCALE_COUNTS_FOR * usual) / (count + SCALE_COUNTS_FOR)
-    return np.where(scale > 0, scale, 1e-9)
+    return np.where(scale > 0, scale, least)
 
 
-def _inputs(values: Array, ratio: float) -> Array:
+def _inputs(values: Array, ratio: float, least: float) -> Array:
     """(n, L): scaled distances from the last value, and a constant in its place."""
-    x = (values - values[:, -1:]) / _scale(values, ratio)[:, None]
+    x = (values - values[:, -1:]) / _scale(values, ratio, least)[:, None]
     x[:, -1] = 1.0
     return x
 

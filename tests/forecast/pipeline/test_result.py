@@ -5,7 +5,6 @@ from matplotlib.figure import Figure
 
 from attangent import AttangentError
 from attangent.forecast import SeriesForecaster, forecast_frame
-from attangent.forecast.pipeline.plot import write_plot
 from tests.forecast.examples import waves
 from tests.forecast.pipeline.test_forecaster import FRAME
 
@@ -16,17 +15,17 @@ def made():
 
 
 def test_a_picture_of_several_series(made, tmp_path):
-    write_plot(made, tmp_path / "a.svg")
+    made.plot(tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
     assert text.count('id="axes_') == 3
     with pytest.raises(AttangentError, match="ending in"):
-        write_plot(made, tmp_path / "a.txt")
+        made.plot(tmp_path / "a.txt")
 
 
 def test_numbered_series_are_drawn_too(tmp_path):
     frame = pd.DataFrame({"unique_id": 1, "ds": np.arange(30), "y": np.arange(30.0)})
     model = SeriesForecaster().fit(frame)
-    write_plot(model.outlook(3), tmp_path / "a.png")
+    model.outlook(3).plot(tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -45,6 +44,6 @@ def test_a_picture_that_cannot_be_finished_leaves_the_old_one(made, tmp_path, mo
     (tmp_path / "a.png").write_bytes(b"old")
     monkeypatch.setattr(Figure, "savefig", full)
     with pytest.raises(AttangentError, match="No space left"):
-        write_plot(made, tmp_path / "a.png")
+        made.plot(tmp_path / "a.png")
     assert [p.name for p in tmp_path.iterdir()] == ["a.png"]
     assert (tmp_path / "a.png").read_bytes() == b"old"
