@@ -168,6 +168,7 @@ def test_generate_goes_on_as_it_was_tuned(tmp_path):
     assert f"next: attangent generate TEXT --adapter {tmp_path}" in tuned.output
     assert "exact_match 1.0000" in tuned.output
     assert "'the cat' -> 'sleeps'" in tuned.output
+    assert "elsewhere: perplexity of texts that the base model wrote x" in tuned.output
     asked = ("generate", "the cat", "--adapter", tmp_path / "out", "--tokens", 1)
     done = run(*asked)
     assert (done.exit_code, done.output) == (0, "sleeps\n")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
 
 SeriesKind = Literal["line", "bound", "points", "bars"]
+Vector = NDArray[np.float64]
 
 __all__ = ["Conclusion", "Figure", "Finding", "Hypothesis", "Series", "SeriesKind", "Trend", "Verdict"]
 
@@ -38,11 +39,18 @@ class Series:
     """
 
     label: str
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]
+    x: Vector
+    y: Vector
     kind: SeriesKind = "line"
 
     __repr__ = brief_fields
+
+    def __post_init__(self) -> None:
+        if self.x.ndim != 1 or self.x.shape != self.y.shape:
+            raise AttangentError(
+                f"x and y of series {self.label!r} must be vectors of equal length "
+                f"(got shapes {self.x.shape} and {self.y.shape})"
+            )
 
     @classmethod
     def of(cls, label: str, x: Any, y: Any, kind: SeriesKind = "line") -> "Series":
@@ -61,15 +69,10 @@ class Series:
             AttangentError: If x and y are not two vectors of numbers of equal length.
         """
         try:
-            series = cls(label, np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64), kind)
+            ends = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             raise AttangentError(f"x and y of series {label!r} must hold numbers: {error}") from None
-        if series.x.ndim != 1 or series.x.shape != series.y.shape:
-            raise AttangentError(
-                f"x and y of series {label!r} must be vectors of equal length "
-                f"(got shapes {series.x.shape} and {series.y.shape})"
-            )
-        return series
+        return cls(label, *ends, kind)
 
 
 @dataclass(frozen=True)

@@ -13,18 +13,16 @@ import json
 import math
 import os
 import zipfile
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 import numpy as np
 
 from attangent._core.errors import AttangentError
 from attangent._core.files import real_folder, remove_leftovers, write_whole
 from attangent.audit.claims import NATURES, Failure, is_claim_id, kind_of, nature_of
-from attangent.audit.finding import Conclusion, Figure, Finding, Hypothesis, Series, SeriesKind, Trend
-from attangent.audit.proofs import Proof, Step
+from attangent.audit.finding import Finding, Vector
 
 Arrays = dict[str, np.ndarray]
 SCHEMA = 1
@@ -65,8 +63,8 @@ class Origin:
             object.__setattr__(self, "kind", kind_of(self.claim))
         if not self.nature:
             object.__setattr__(self, "nature", nature_of(self.claim, self.kind))
-        if self.nature not in NATURES:
-            raise ValueError(f"{self.nature!r} is not the nature of a claim")
+        if self.nature not in NATURES or not is_claim_id(self.claim):
+            raise ValueError(f"{self.claim!r} with the nature {self.nature!r} is not a claim")
 
     @property
     def paper(self) -> str:
@@ -115,20 +113,13 @@ class FindingRecord:
         """Return the record that `encode` gave; raise if the values do not fit together."""
         body = clean(body)
         content = body["finding"]
-        finding = Finding(
-            conclusions=tuple(_conclusion(row) for row in content["conclusions"]),
-            hypotheses=tuple(_line(Hypothesis, row, "required") for row in content["hypotheses"]),
-            numbers={name: float(value) for name, value in content["numbers"].items()},
-            figures=tuple(_figure(f, values, arrays) for f, values in enumerate(content["figures"])),
-            remark=_text(content["remark"]),
-            differs=tuple(map(_text, content.get("differs", ()))),
-            lacks=_text(content.get("lacks", "")),
-            proof=_proof(content.get("proof")),
-            refuted=content.get("refuted", False) is True,
-            smaller=_text(content.get("smaller", "")),
-        )
-        versions = {name: _text(value) for name, value in body["versions"].items()}
-        return cls(decode_origin(body["origin"]), finding, float(body["seconds"]), versions)
+        figures = [_with_arrays(figure, f, arrays) for f, figure in enumerate(content["figures"])]
+        finding = _as(Finding, {**content, "figures": figures}, strict=False)
+        versions = _as(dict[str, str], body["versions"])
+        record = cls(_as(Origin, body["origin"]), finding, float(body["seconds"]), versions)
+        if not _is_known(content, record.encode()[0]["finding"]):
+            raise ValueError("it has fields that this version does not know")
+        return record
 
     def content(self) -> tuple[str, bytes]:
         """Return all that a seed fixes; it is equal for two runs that measured the same."""
@@ -166,72 +157,37 @@ def clean(value: Any) -> Any:
     return [clean(item) for item in value] if isinstance(value, list) else value
 
 
-def decode_origin(values: dict[str, Any]) -> Origin:
-    """Return the origin with these values, also those of earlier versions; raise if they do not fit."""
-    if not is_claim_id(values["claim"]) or not isinstance(values["settings"], dict):
-        raise ValueError(f"{values['claim']!r} is not a claim with settings")
-    failure = values.get("failure")
-    texts = {name: tuple(map(_text, values.get(name, ()))) for name in ("rests_on", "ours")}
-    return _typed(Origin, {**values, **texts, "failure": failure and _typed(Failure, failure)})
+def _as(kind: Any, value: Any, strict: bool = True) -> Any:
+    """Return `value`, of JSON's types and arrays, as `kind`; raise ValueError if a type does not fit.
+
+    Not strict takes the strings inf, -inf and nan as numbers.
+    """
+    import msgspec
+
+    try:
+        return msgspec.convert(value, kind, strict=strict, dec_hook=_vector)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
 
 
-def _proof(values: dict[str, Any] | None) -> Proof | None:
-    if values is None:
-        return None
-    return Proof(tuple(_typed(Step, step) for step in values["steps"]), _text(values["part"]))
+def _with_arrays(figure: dict[str, Any], number: int, arrays: Arrays) -> dict[str, Any]:
+    """Return a figure with the positions and values of its series."""
+    names = [f"figure{number}-series{s}" for s in range(len(figure["series"]))]
+    vectors = [{"x": arrays[f"{name}-x"], "y": arrays[f"{name}-y"]} for name in names]
+    return {**figure, "series": [a | b for a, b in zip(figure["series"], vectors, strict=True)]}
 
 
-def _conclusion(row: dict[str, Any]) -> Conclusion:
-    trend = row.get("trend")
-    if trend is not None:
-        sizes, values = (tuple(float(number) for number in trend[name]) for name in ("sizes", "values"))
-        row = {**row, "trend": Trend(sizes, values)}
-    if row.get("interval") is not None:
-        row = {**row, "interval": tuple(float(end) for end in row["interval"])}
-    return _line(Conclusion, row, "bound")
+def _is_known(value: Any, written: Any) -> bool:
+    """Return whether `written` has every name that `value` has."""
+    if isinstance(value, dict):
+        return all(name in written and _is_known(item, written[name]) for name, item in value.items())
+    return not isinstance(value, list) or all(map(_is_known, value, written))
 
 
-def _line(kind: Any, row: dict[str, Any], bound: str) -> Any:
-    return _typed(kind, {**row, bound: float(row[bound]), "measured": float(row["measured"])})
-
-
-def _typed(kind: Any, values: dict[str, Any]) -> Any:
-    """Build the dataclass `kind`; raise if a value has another type than declared."""
-    built = kind(**values)
-    hints = get_type_hints(kind)
-    for field in fields(kind):
-        hint = hints[field.name]
-        value = getattr(built, field.name)
-        checked = hint in (str, bool, int) or _is_plain_union(hint)
-        if checked and (not isinstance(value, hint) or (hint is int and isinstance(value, bool))):
-            raise ValueError(f"{field.name} is {value!r}")
-    return built
-
-
-def _is_plain_union(hint: Any) -> bool:
-    return get_origin(hint) is UnionType and all(isinstance(member, type) for member in get_args(hint))
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a string")
-    return value
-
-
-def _figure(f: int, values: dict[str, Any], arrays: Arrays) -> Figure:
-    series = tuple(
-        Series.of(
-            _text(row["label"]),
-            arrays[f"figure{f}-series{s}-x"],
-            arrays[f"figure{f}-series{s}-y"],
-            row["kind"],
-        )
-        for s, row in enumerate(values["series"])
-    )
-    figure = _typed(Figure, {**values, "series": series, "ticks": tuple(map(_text, values["ticks"]))})
-    if any(curve.kind not in get_args(SeriesKind) for curve in series):
-        raise ValueError(f"{figure.title!r} has a series of an unknown kind")
-    return figure
+def _vector(kind: Any, value: Any) -> Vector:
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{value!r} is not an array")
+    return value.astype(np.float64, copy=False)
 
 
 class Store:
@@ -321,7 +277,7 @@ class Store:
         for path in _entries(self.failures):
             try:
                 body = clean(_unwrap(_read(path)))
-                origin = decode_origin(body["origin"]) if "origin" in body else None
+                origin = _as(Origin, body["origin"]) if "origin" in body else None
                 if not is_claim_id(body["claim"]) or not isinstance(body["seed"], int):
                     continue
                 failure = {name: body[name] for name in ("claim", "seed")}
