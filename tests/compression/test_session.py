@@ -64,6 +64,18 @@ def test_old_turns_are_folded_when_the_budget_is_full():
     assert not any("attangent" in name for module in model.modules() for name in vars(module))
 
 
+@pytest.mark.parametrize("tokenizer", [Letters(), ChatLetters()])
+def test_turns_are_folded_to_an_eighth_unless_told_otherwise(tokenizer):
+    session = ChatSession(tiny_llama(layers=1), tokenizer, budget=40, reader=BareReader())
+    session.say("x" * 400, tokens=2)
+    assert session.folds == 1
+    first = session.prompt
+    assert first.size == first.position_offset // 8
+    session.say("y" * 60, tokens=2)
+    assert session.folds == 2
+    assert session.prompt.size == first.size + 32
+
+
 def test_a_fold_that_keeps_everything_changes_nothing():
     model = tiny_llama(layers=2)
     prompt = compress(model, Letters(), TEXT, size=400)

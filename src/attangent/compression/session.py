@@ -20,7 +20,9 @@ from attangent.compression.quiz import ANSWER_TOKENS
 from attangent.compression.request import CompressionRequest
 from attangent.compression.result import CompressedPrompt, load_compressed, read_notes
 
-_FOLDED = 32
+# Folded turns become this many times smaller, but not fewer virtual tokens per head than the second number.
+_FOLDED_TIMES = 8
+_FEWEST_FOLDED = 32
 
 
 def generate(
@@ -106,7 +108,8 @@ class ChatSession:
         tokenizer: Its tokenizer.
         prompt: A compressed prompt; None chats without any.
         budget: When the chat exceeds this many tokens, fold all turns into the state; None never folds.
-        folded: Virtual tokens per KV head of the folded turns.
+        folded: Virtual tokens per KV head of the folded turns; by default an eighth of their tokens, at least
+            32.
         reader: Turns text into tokens; by default the prompt's reader.
 
     Example:
@@ -121,7 +124,7 @@ class ChatSession:
     tokenizer: Any
     prompt: CompressedPrompt | None = None
     budget: int | None = None
-    folded: int = _FOLDED
+    folded: int | None = None
     reader: Reader | None = None
     folds: int = field(init=False, default=0)
     turns: int = field(init=False, default=0)
@@ -129,7 +132,7 @@ class ChatSession:
 
     def __post_init__(self) -> None:
         if self.budget is not None:
-            check_size("budget", self.budget, least=self.folded + 1)
+            check_size("budget", self.budget, least=(self.folded or _FEWEST_FOLDED) + 1)
         self.history = torch.zeros(0, dtype=torch.long)
         if self.prompt is None:
             self.prompt = CompressedPrompt({}, 0, 0, "recall", (), fingerprint(self.tokenizer))
@@ -206,10 +209,14 @@ class ChatSession:
         """Replace all turns by virtual tokens after those of the prompt."""
         assert self.prompt is not None
         piece = Piece(self.history, self.prompt.position_offset, self.prompt.states)
-        text = self.tokenizer.decode(self.history.tolist())
-        request = CompressionRequest(text, keep=0, size=self.folded, calibration=[text])
-        prompt = CompressionRun(self.model, self.tokenizer, request, piece=piece).fit(self.folded)
-        size = self.prompt.size + prompt.size
-        self.prompt = replace(prompt, roles=self.prompt.roles, size=size, exact=False)
+        size = self.folded or max(_FEWEST_FOLDED, len(self.history) // _FOLDED_TIMES)
+        text = self.tokenizer.decode(self.history.tolist(), skip_special_tokens=True)
+        # After turns of a chat, questions have the template's form: tokens are scored by that.
+        is_chat = bool(getattr(self.tokenizer, "chat_template", None))
+        turns = [{"role": "user", "content": text}, {"role": "assistant", "content": "."}]
+        request = CompressionRequest(turns if is_chat else text, keep=0, size=size, calibration=[text])
+        prompt = CompressionRun(self.model, self.tokenizer, request, piece=piece).fit(size)
+        total = self.prompt.size + prompt.size
+        self.prompt = replace(prompt, roles=self.prompt.roles, size=total, exact=False)
         self.history = self.history[:0]
         self.folds += 1
