@@ -173,6 +173,14 @@ def test_where_nothing_can_be_asked_the_next_tokens_count():
     assert outcome.attempts[0].share == pytest.approx(0.64)
 
 
+def test_a_few_facts_count_but_do_not_lead_below_the_first_size():
+    few = Job(asked=4, quiz=range(4))
+    outcome = search_size(few, goal(keep=0.5))
+    assert (outcome.met, outcome.prompt.size) == (True, 64)
+    assert few.rough == []
+    assert few.tried == [(64, 0)]
+
+
 def test_sizes_end_at_a_third_of_the_prompt():
     assert _sizes(1085, None)[-1] == 256
     assert _sizes(1085, 1000)[-2:] == [256, 1000]

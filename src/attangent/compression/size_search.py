@@ -24,7 +24,10 @@ _WORTH_DISTILLING = 0.6
 _PROMISING = 0.5
 # Without a bound, no size is tried that makes the prompt less than this many times smaller.
 _FEWEST_TIMES = 3
-_FEWEST_QUESTIONS = 5
+# With fewer facts than this, unchanged next tokens are counted instead.
+_FEWEST_FACTS = 3
+# With fewer facts than this, no size below the first is tried: a few may survive by luck.
+_FACTS_TO_SHRINK = 5
 
 
 @dataclass
@@ -91,7 +94,8 @@ def search_size(run: CompressionRun, request: CompressionRequest, least: int = 1
     sizes = _sizes(len(run.ids), request.size, least)
     first = search.first_index(sizes)
     if search.is_enough(sizes[first]):
-        for size in reversed(sizes[:first]):
+        smaller = sizes[:first] if search.may_shrink else []
+        for size in reversed(smaller):
             if search.is_over or not search.is_promising(size) or not search.is_enough(size):
                 break
     else:
@@ -126,9 +130,14 @@ class _Search:
         return index
 
     @property
+    def may_shrink(self) -> bool:
+        """Return whether enough facts, or next tokens, were counted to try sizes below the first."""
+        return not 0 < self.tried[-1][0].asked < _FACTS_TO_SHRINK
+
+    @property
     def can_foresee(self) -> bool:
         """Return whether unfitted tokens predict the fit and there are enough questions to ask them."""
-        return method_named(self.request.method).foreseen and self.run.quiz.facts >= _FEWEST_QUESTIONS
+        return method_named(self.request.method).foreseen and self.run.quiz.facts >= _FACTS_TO_SHRINK
 
     def is_promising(self, size: int) -> bool:
         """Return whether the unfitted tokens of this size answer something; True if that is unknown."""
@@ -211,7 +220,7 @@ def keeps_enough(kept: int, asked: int, keep: float | int) -> bool:
 def _measured(run: CompressionRun, prompt: CompressedPrompt, seconds: float) -> Attempt:
     facts = facts_kept(run.answers(prompt))
     kept = sum(facts.values())
-    asked = len(facts) if len(facts) >= _FEWEST_QUESTIONS else 0
+    asked = len(facts) if len(facts) >= _FEWEST_FACTS else 0
     share = kept / asked if asked else run.fidelity(prompt).agreement["compressed"]
     if asked and run.progress is not None:
         run.progress(f"{KEPT}{prompt.size}", kept, asked)
