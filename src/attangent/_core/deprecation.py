@@ -104,7 +104,6 @@ MOVED = {
     "stages.theory.constructions": "papers.p3_two_stage.theory.floor",
     "stages.theory.search": "papers.p3_two_stage.theory.floor",
     "tuning.compare": "papers.p1_prefix.head_to_head",
-    "tuning.data.layouts": "papers.p1_prefix.head_to_head.run",
 }
 """New names of old modules; their submodules moved with them."""
 RENAMED = {
@@ -112,6 +111,7 @@ RENAMED = {
 }
 """New names of things that were renamed on the way, by old module."""
 REMOVED = {
+    "tuning.data.layouts": "the SuperGLUE layouts served a comparison that was removed; use plain columns",
     "tuning.recipe": "a run has no search and no validation settings any more",
     "tuning.planning": "a plan cost five runs and its interval missed on a fresh task; compare two real runs",
 }

@@ -23,7 +23,7 @@ from attangent.papers.p1_prefix.claims.small_tasks import (
     gain_lines,
     language_trial,
 )
-from attangent.papers.p1_prefix.head_to_head.run import Entrant, PreparedTrial, Run
+from attangent.papers.p1_prefix.head_to_head import Entrant, PreparedTrial, Run
 from attangent.tuning.encoding import stack
 from attangent.tuning.methods import Method, adapt
 from attangent.tuning.prepared import PreparedTask

@@ -21,9 +21,8 @@ from attangent.papers.p1_prefix.claims.small_tasks import (
     language_trial,
     minilm,
 )
-from attangent.papers.p1_prefix.head_to_head.run import (
+from attangent.papers.p1_prefix.head_to_head import (
     Entrant,
-    MethodComparison,
     PreparedTrial,
     Run,
     TaskSplit,
@@ -113,7 +112,7 @@ def language(settings: Settings, seed: int) -> Finding:
     prefix = Entrant("P-tuning v2", Method("prefix", tokens=settings.tokens), (settings.rate,))
     running = entrants(settings, prefix)
     tiny = settings.model == "tiny"
-    trial = language_trial(settings, seed) if tiny else _cb(settings, running, seed)
+    trial = language_trial(settings, seed) if tiny else _cb(settings, seed)
     if trial is None:
         return _open(f"accuracy of {AUTHORS} less that of LoRA")
     runs = best_runs(trial, running, _training(settings), seed)
@@ -123,12 +122,12 @@ def language(settings: Settings, seed: int) -> Finding:
     return finding_of_table(runs, ("LoRA", "P-tuning v2"), labels_of(trial), task, smaller)
 
 
-def _cb(settings: Settings, running: tuple[Entrant, ...], seed: int) -> PreparedTrial | None:
+def _cb(settings: Settings, seed: int) -> PreparedTrial | None:
     folder = minilm()
     trial = cb_trial(settings)
     if folder is None or trial is None:
         return None
-    return prepare_trial(MethodComparison(folder, running, (trial,), top=1), trial, seed)
+    return prepare_trial(folder, trial, 1, seed)
 
 
 def cb_trial(settings: Settings) -> TaskSplit | None:

@@ -15,8 +15,7 @@ from attangent.audit import Conclusion, Finding, Settings, claim
 from attangent.audit.checks import needs_adapters
 from attangent.papers.p1_prefix.claims.adapters_tables import CB, cb_trial, finding_of_table, labels_of
 from attangent.papers.p1_prefix.claims.small_tasks import AUTHORS, RECIPE, best_runs, entrants
-from attangent.papers.p1_prefix.head_to_head.run import Entrant, PreparedTrial, split_task
-from attangent.papers.p1_prefix.head_to_head.trunk import Trunk
+from attangent.papers.p1_prefix.head_to_head import Entrant, PreparedTrial, Trunk, split_task
 from attangent.tuning.data.text import TextTask
 from attangent.tuning.encoding import Encoded, stack
 from attangent.tuning.methods import Method
@@ -38,7 +37,7 @@ def classifier_trial(model: Any, top: int, parts: Sequence[list[Encoded]], seed:
         raise AttangentError(
             f"rows must have the same number of tokens, as nothing is padded (got {sorted(lengths)})"
         )
-    trunk = Trunk(model.eval(), layers[-top], "inputs_embeds")
+    trunk = Trunk(model.eval(), layers[-top])
     rows = [trunk.encode(part, stack) for part in parts]
     labels = 1 + max(int(row["labels"]) for part in parts for row in part)
     return PreparedTrial(_last_layers(model, top, labels, seed), "classification", stack, *rows)

@@ -13,7 +13,7 @@ from torch import Tensor
 from attangent._core.random import generator
 from attangent.adapters.config import NTKConfig
 from attangent.audit import Conclusion
-from attangent.papers.p1_prefix.head_to_head.run import Entrant, PreparedTrial, Run, one_run
+from attangent.papers.p1_prefix.head_to_head import Entrant, PreparedTrial, Run, one_run
 from attangent.tuning.encoding import stack
 from attangent.tuning.methods import Method
 from attangent.tuning.prepared import PreparedTask

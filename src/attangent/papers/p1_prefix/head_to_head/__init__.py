@@ -1,1 +1,0 @@
-"""Tuning methods on the same splits of small data sets."""
