@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attangent.forecast.data.calendar import TimeStep, find_step, parse_dates, period_of
+from attangent.forecast.data.calendar import DAY, TimeStep, find_step, parse_dates, period_of
 
 
 def test_times_with_an_offset_keep_it():
@@ -72,3 +72,17 @@ def test_the_calendar_decides_and_numbers_are_looked_at():
     assert period_of(season, TimeStep("months", 1)) == 12
     assert period_of(season, TimeStep("number", 1)) == 6
     assert period_of(noise, TimeStep("number", 1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "name"),
+    [
+        (DAY, "a day"),
+        (7 * DAY, "a week"),
+        (3 * DAY, "3 days"),
+        (DAY // 24, "an hour"),
+        (DAY // 96, "15 minutes"),
+    ],
+)
+def test_a_step_is_named_in_words(size, name):
+    assert TimeStep("fixed", size).describe() == name

@@ -57,6 +57,14 @@ def test_a_report_runs_nothing_but_its_own_search(made, tmp_path):
         write_report(result, tmp_path / "a.pdf")
 
 
+def test_a_few_series_are_drawn_once_and_the_step_is_named(made):
+    result, held_back, _ = made
+    text = page(result, held_back, "")
+    assert text.count("<figcaption>") == 3
+    assert "Series with the largest errors" not in text
+    assert "4 steps of a month" in text
+
+
 def test_it_says_the_measures_of_the_held_back_values(made):
     result, held_back, table = made
     text = page(result, held_back, "")

@@ -17,6 +17,14 @@ Counts = NDArray[np.int64]
 
 DAY = 86_400 * 10**9
 """Nanoseconds."""
+UNITS = {
+    "week": 7 * DAY,
+    "day": DAY,
+    "hour": DAY // 24,
+    "minute": DAY // 1440,
+    "second": 10**9,
+    "nanosecond": 1,
+}
 PERIOD_SAMPLE = 200
 """Number of series in which a period is searched."""
 LONGEST_PERIOD = 400
@@ -228,7 +236,12 @@ class TimeStep:
             return {1: "a month", 3: "a quarter", 12: "a year"}.get(self.size, f"{self.size} months")
         if self.kind == "weekdays":
             return "a working day"
-        return f"{self.size}" if self.kind == "number" else str(pd.Timedelta(self.size, unit="ns"))
+        if self.kind == "number":
+            return f"{self.size}"
+        name, unit = next(item for item in UNITS.items() if self.size % item[1] == 0)
+        count = self.size // unit
+        article = "an" if name == "hour" else "a"
+        return f"{article} {name}" if count == 1 else f"{count} {name}s"
 
     def units(self, times: pd.Index) -> Array:
         """Convert times to steps from a fixed origin; times on one grid are whole numbers apart."""

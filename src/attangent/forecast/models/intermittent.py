@@ -29,13 +29,15 @@ class Intermittent(PanelModel):
     def forecast(self, panel: Panel, horizon: int, earlier: Mapping[str, Array]) -> dict[str, Array]:
         """Return a member per model and smoothing rate, constant over the steps."""
         means: dict[str, Array] = {}
-        sums = {level: _sums(panel.values, level) for level in LEVELS}
+        smoothed = np.stack([_smoothed(_sums(panel.values, level)) / level for level in LEVELS])
         interval = _nearest_level(panel)
-        for rate in RATES:
-            smoothed = np.stack([_smoothed(sums[level], rate) / level for level in LEVELS])
-            means[f"intermittent-tsb-{rate:g}"] = _tsb(panel.values, rate)
-            means[f"intermittent-adida-{rate:g}"] = np.take_along_axis(smoothed, interval[None], axis=0)[0]
-            means[f"intermittent-imapa-{rate:g}"] = smoothed.mean(axis=0)
+        adida = np.take_along_axis(smoothed, interval[None, None, :], axis=0)[0]
+        occurs = np.where(np.isfinite(panel.values), panel.values != 0, np.nan)
+        tsb = _smoothed(occurs) * _smoothed(np.where(panel.values != 0, panel.values, np.nan))
+        for k, rate in enumerate(RATES):
+            means[f"intermittent-tsb-{rate:g}"] = tsb[k]
+            means[f"intermittent-adida-{rate:g}"] = adida[k]
+            means[f"intermittent-imapa-{rate:g}"] = smoothed[:, k].mean(axis=0)
         return {name: np.repeat(mean[:, None], horizon, axis=1) for name, mean in means.items()}
 
 
@@ -54,20 +56,13 @@ def _sums(values: Array, level: int) -> Array:
     return values[:, values.shape[1] - count * level :].reshape(len(values), count, level).sum(axis=2)
 
 
-def _smoothed(values: Array, rate: float) -> Array:
-    """(N,): l_t = l + max(rate, 1 / t) (y_t - l): a mean at first, then exponential smoothing."""
-    level = np.zeros(len(values))
-    seen = np.zeros(len(values))
-    for column in values.T:
-        known = np.isfinite(column)
-        seen += known
-        step = np.maximum(rate, 1 / np.maximum(seen, 1))
-        level = np.where(known, level + step * (np.nan_to_num(column) - level), level)
+def _smoothed(values: Array) -> Array:
+    """(R, N) per rate: l_t = l + max(rate, 1 / t) (y_t - l), a mean at first and then smoothing."""
+    known = np.isfinite(values)
+    filled = np.where(known, values, 0.0).T
+    seen = np.maximum(np.cumsum(known, axis=1), 1).T
+    level = np.zeros((len(RATES), len(values)))
+    rates = np.array(RATES)[:, None]
+    for column, present, count in zip(filled, known.T, seen, strict=True):
+        level += np.maximum(rates, 1 / count) * present * (column - level)
     return level
-
-
-def _tsb(values: Array, rate: float) -> Array:
-    """(N,): smoothed probability of a demand times the smoothed size of demands."""
-    occurs = np.where(np.isfinite(values), (values != 0).astype(np.float64), np.nan)
-    sizes = np.where(values != 0, values, np.nan)
-    return _smoothed(occurs, rate) * _smoothed(sizes, rate)

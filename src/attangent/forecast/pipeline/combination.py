@@ -125,7 +125,7 @@ def forecast_panel(panel: Panel, request: PanelRequest, backtest: Backtest | Non
     """
     check_choice("model", request.model, model_names())
     backtest = backtest or Backtest.of(panel, request.horizon, [request.model])
-    result = _forecast(backtest, 0, request)
+    result = forecast_from(backtest, 0, request)
     return _measured(result, backtest, request) if request.measure else result
 
 
@@ -168,7 +168,8 @@ def _mean_and_spread(members: Sequence[Array], weights: Array) -> tuple[Array, A
     return mean, np.sqrt(variance)
 
 
-def _forecast(backtest: Backtest, back: int, request: PanelRequest) -> PanelForecast:
+def forecast_from(backtest: Backtest, back: int, request: PanelRequest) -> PanelForecast:
+    """Forecast from `back` steps before the end; nothing after it takes part."""
     panel = backtest.panel.before(back)
     results = candidates(backtest, back)
     demand = panel.intermittent if DEMAND in results else np.zeros(len(panel), dtype=bool)
@@ -272,7 +273,7 @@ def combination_weights(names: Sequence[str], prior: Array, trials: Sequence[Tri
 
 
 def _measured(result: PanelForecast, backtest: Backtest, request: PanelRequest) -> PanelForecast:
-    """Add the errors of the chosen model at earlier ends: nothing after an end took part in its forecast."""
+    """Add the errors of the chosen model at earlier ends."""
     panel = backtest.panel
     median = int(np.median(panel.lengths))
     back = min(request.horizon, median - FEWEST_VALUES)
@@ -281,7 +282,7 @@ def _measured(result: PanelForecast, backtest: Backtest, request: PanelRequest) 
     ends = []
     for end in range(back, count * back + 1, back) if back > 0 else ():
         known = panel.before(end)
-        earlier = _forecast(backtest, end, replace(request, model=model))
+        earlier = forecast_from(backtest, end, replace(request, model=model))
         start = panel.values.shape[1] - end
         actual = panel.values[: len(known), start : start + back]
         ends.append((actual, earlier.forecasts[:, :back], known.values[:, -1:], earlier.quantiles[:, :back]))

@@ -20,9 +20,15 @@ from attangent._core.parallel import ATTEMPTS, in_processes
 from attangent._core.progress import Bars
 from attangent.forecast.data.calendar import TimeStep, period_of
 from attangent.forecast.data.covariates import Covariates
-from attangent.forecast.data.panel import Panel, seasonal_scale
+from attangent.forecast.data.panel import Panel
 from attangent.forecast.data.series import SeriesSet
-from attangent.forecast.pipeline.combination import PanelForecast, PanelRequest, forecast_panel
+from attangent.forecast.pipeline.backtest import Backtest
+from attangent.forecast.pipeline.combination import (
+    PanelForecast,
+    PanelRequest,
+    forecast_from,
+    forecast_panel,
+)
 from attangent.forecast.pipeline.effects import forecast_with_covariates
 from attangent.forecast.pipeline.short_series import SHORT
 
@@ -240,10 +246,11 @@ def _fitting(series: Sequence[Array], periods: Sequence[int], horizon: int) -> i
 def _error(sample: Sequence[Array], period: int, longer: int, horizon: int) -> float:
     """Return the mean absolute error of forecasts from earlier ends, in units of single steps."""
     errors = []
+    backtest = Backtest.of(Panel.of(sample, period, longer=longer), horizon)
     for back in (horizon * (k + 1) for k in range(ENDS)):
-        panel = Panel.of([values[: len(values) - back] for values in sample], period, longer=longer)
+        panel = backtest.panel.before(back)
         actual = np.stack([values[len(values) - back :][:horizon] for values in sample])
-        forecasts = forecast_panel(panel, PanelRequest(horizon, period)).forecasts
-        scale = seasonal_scale(Panel(panel.values, panel.lengths, 1))
+        forecasts = forecast_from(backtest, back, PanelRequest(horizon, period)).forecasts
+        scale = Panel(panel.values, panel.lengths, 1).scale
         errors.append(float((np.abs(forecasts - actual).mean(axis=1) / scale).mean()))
     return float(np.mean(errors))

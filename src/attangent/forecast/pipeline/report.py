@@ -144,6 +144,8 @@ def page(result: SeriesForecast, held_back: HeldBack | None, command: str) -> st
     scored = [view for view in views if view.error is not None]
     worst = sorted(scored, key=lambda view: -(view.error or 0.0))
     chosen = [("Largest series", largest), ("Series with the largest errors", worst)]
+    if len(views) <= MOST_CHARTS:
+        chosen = [("Forecasts", largest)]
     errors = sorted((error, name) for name, error in result.errors.items() if error == error)
     levels = [name.removeprefix(f"{NAME}-lo-") for name in result.frame if name.startswith(f"{NAME}-lo-")]
     environment = Environment(
