@@ -28,11 +28,10 @@ from attangent.compression.questions import Question
 from attangent.compression.quiz import facts_kept
 from benchmarks.harness import folders
 from benchmarks.suites.compression.bench_compress import WORK, smollm2
+from benchmarks.suites.compression.prompts import DOCUMENTS, EARLIER_DOCUMENTS
 from benchmarks.suites.compression.rivals import Entry, Presses, matching_by_sizes
 
 TEXTS = Path(__file__).with_name("texts") / "documents"
-EARLIER = ("marina", "lending", "printer", "relay")
-REPORTED = ("boulder", "refunds", "dryer", "tidewatch")
 RESULTS = folders.RESULTS / "compress_documents.json"
 TIMES = (8, 16)
 PRESSES = ("KVzip", "KVgrad")
@@ -132,20 +131,20 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help=f"some of {', '.join((*REPORTED, *EARLIER))}")
+    parser.add_argument("names", nargs="*", help=f"some of {', '.join((*DOCUMENTS, *EARLIER_DOCUMENTS))}")
     parser.add_argument("--again", action="store_true", help="measure again what is known")
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
     rows = json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
     model, tokenizer = smollm2()
-    for name in given.names or REPORTED:
+    for name in given.names or DOCUMENTS:
         rows = [row for row in rows if not (given.again and row["document"] == name)]
         known = {(row["method"], row["times"]) for row in rows if row["document"] == name}
         if len(known) == 1 + len(TIMES) * (len(PRESSES) + 2):
             continue
         for row in rows_of(run_of(model, tokenizer, name), name, known):
             rows.append(row)
-            if name in (*REPORTED, *EARLIER):
+            if name in (*DOCUMENTS, *EARLIER_DOCUMENTS):
                 write_json(RESULTS, rows)
     print(table(rows))
 

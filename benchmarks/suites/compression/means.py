@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.harness.folders import RESULTS, ROOT
-from benchmarks.suites.compression.prompts import TASKS
+from benchmarks.suites.compression.prompts import DOCUMENTS, EARLIER_DOCUMENTS, TASKS
 
 FULL = "full prompt"
 PAGE = ROOT / "docs" / "compress.md"
@@ -34,12 +34,20 @@ def groups() -> dict[str, list[dict[str, Any]]]:
         _LABELS.get(task, task): [row for row in rows if row["prompt"] in names]
         for task, names in TASKS.items()
     }
-    documents = [
+    second = [_renamed(row) for row in _read("compress_second")]
+    documents = {
+        "new documents": _documents(DOCUMENTS),
+        "earlier documents": _documents(EARLIER_DOCUMENTS),
+    }
+    return {**documents, **tasks, "handbooks, Gemma 3 270M": second}
+
+
+def _documents(names: Sequence[str]) -> list[dict[str, Any]]:
+    return [
         {**row, "prompt": row["document"], "answers": row["kept"], "questions": row.get("asked", 0)}
         for row in _read("compress_documents")
+        if row["document"] in names
     ]
-    second = [_renamed(row) for row in _read("compress_second")]
-    return {"new documents": documents, **tasks, "handbooks, Gemma 3 270M": second}
 
 
 def _read(name: str) -> Any:
