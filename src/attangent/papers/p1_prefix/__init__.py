@@ -12,12 +12,7 @@ if TYPE_CHECKING:
         require_unit_ball,
     )
 
-__all__ = [
-    "Guarantee",
-    "concentration_bound",
-    "prefix_guarantee",
-    "require_unit_ball",
-]
+__all__ = ["Guarantee", "concentration_bound", "prefix_guarantee", "require_unit_ball"]
 
 _HOMES = {
     "Guarantee": "network",

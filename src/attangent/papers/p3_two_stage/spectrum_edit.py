@@ -10,13 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attangent._core.errors import AttangentError
-from attangent.stages.singular_values import (
-    HeadProduct,
-    Spectral,
-    WeightMatrix,
-    product_svd,
-    spectral_parts,
-)
+from attangent.stages.singular_values import HeadProduct, Spectral, WeightMatrix, product_svd, spectral_parts
 
 Keep = Literal["largest", "smallest", "drop_largest"]
 

@@ -21,13 +21,7 @@ from attangent.papers.p1_prefix.claims.small_tasks import (
     language_trial,
     minilm,
 )
-from attangent.papers.p1_prefix.head_to_head import (
-    Entrant,
-    PreparedTrial,
-    Run,
-    TaskSplit,
-    prepare_trial,
-)
+from attangent.papers.p1_prefix.head_to_head import Entrant, PreparedTrial, Run, TaskSplit, prepare_trial
 from attangent.papers.p1_prefix.proofs import attention
 from attangent.tuning.methods import Method
 from attangent.tuning.request import TrainingSettings

@@ -9,11 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from attangent.attention import PrefixState, features, prefix_attention
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.figures import plot
-from attangent.papers.p1_prefix.claims.attention_prefix import (
-    growing_map,
-    number_of_features,
-    token_trend,
-)
+from attangent.papers.p1_prefix.claims.attention_prefix import growing_map, number_of_features, token_trend
 from attangent.papers.p1_prefix.claims.attention_setting import BoundedPrefix, uniform
 from attangent.papers.p1_prefix.fast_attention import (
     FastAttention,

@@ -212,10 +212,7 @@ def appendix_c_compression(settings: Settings, seed: int) -> Finding:
             **{f"KL ratio, {name}": ratio for name, ratio in ratios.items()},
             **{f"size in tokens, {name}": equivalents(state) for name, state in last.items()},
         },
-        figures=(
-            _ratio_figure(settings, formula, ratios, fitted, curves),
-            _cost_figure(settings),
-        ),
+        figures=(_ratio_figure(settings, formula, ratios, fitted, curves), _cost_figure(settings)),
         differs=("a one-layer reader of bigrams instead of a language model",),
         remark="A KL ratio of 0 keeps the full effect of the prompt, 1 none of it. The paper's Z is d x d, "
         "but Lemma J.7 prints up to C(2(g + d), 2g) features, of which C(g + d, g) are enough. The authors' "

@@ -263,7 +263,7 @@ def first_loss(settings: Settings, seed: int) -> Finding:
         ),
         numbers={
             "|F(0) - Y|_F / sqrt(nd m) at the largest m": starts[settings.init][-1]
-            / (root * math.sqrt(settings.widths[-1])),
+            / (root * math.sqrt(settings.widths[-1]))
         },
         figures=(
             plot(

@@ -112,11 +112,7 @@ def scaling_law(settings: Settings, seed: int) -> Finding:
         hypotheses=properties(family[-1], settings),
         conclusions=(
             Conclusion.of_trend(
-                "slope of log L in compute / (-eta lambda / nd), over 1/rho",
-                ">=",
-                0.0,
-                inverse,
-                ratios,
+                "slope of log L in compute / (-eta lambda / nd), over 1/rho", ">=", 0.0, inverse, ratios
             ),
             Conclusion("R^2 of the straight line in the tail", ">=", 0.99, worst_fit, threshold="ours"),
             Conclusion(

@@ -100,11 +100,7 @@ def convergence(settings: Settings, seed: int) -> Finding:
         hypotheses=properties(family[-1], settings),
         conclusions=(
             Conclusion.of_trend(
-                "constant that T needs to reach epsilon, over 1/rho",
-                "<=",
-                0.0,
-                inverse,
-                constants,
+                "constant that T needs to reach epsilon, over 1/rho", "<=", 0.0, inverse, constants
             ),
             Conclusion(
                 f"|F(T) - Y|^2 after T steps with the constant 1, rho = {rho:g}",

@@ -26,9 +26,7 @@ _SIZES = {"n": 3, "d": 3, "sigma": 1.0, "init": "independent", "delta": 0.05}
     plain="""A second reason why T of Theorem 3.2 is too small: the first loss is of order nmd, so T needs
         log m. Pairs of opposite signs repair it.""",
     failure=Failure(
-        "P1/lemma-i.6",
-        "T of Theorem 3.2 lacks log m",
-        "in the limit of long prefixes, for every constant",
+        "P1/lemma-i.6", "T of Theorem 3.2 lacks log m", "in the limit of long prefixes, for every constant"
     ),
     proof=signs.steps_without_log_m,
     quick={**_SIZES, "rate": 1.0, "epsilon": 0.01, "lengths": [64, 512, 4096, 32768]},

@@ -60,7 +60,7 @@ def averages(settings: Settings, seed: int) -> Finding:
                 Conclusion(f"error of the lead {name}", "<=", 1e-9, abs(error))
                 for name, error in quoted.items()
             ),
-        ),
+        )
     )
 
 
@@ -130,7 +130,7 @@ def quadratic_cost(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(
             Conclusion("exponent of the multiplications in m", ">=", settings.exponent - 1e-2, exponent),
-        ),
+        )
     )
 
 
@@ -184,7 +184,7 @@ def expansion(settings: Settings, seed: int) -> Finding:
         conclusions=(
             Conclusion("largest factor", "<=", 0.51, max(factors)),
             Conclusion("smallest factor", ">=", 0.49, min(factors)),
-        ),
+        )
     )
 
 

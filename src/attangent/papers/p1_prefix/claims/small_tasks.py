@@ -185,12 +185,7 @@ def digits_trial(settings: Any, seed: int) -> PreparedTrial:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = ViTForImageClassification(
-            ViTConfig(
-                image_size=8,
-                patch_size=2,
-                num_channels=1,
-                **_sizes(settings.width, 5),
-            )
+            ViTConfig(image_size=8, patch_size=2, num_channels=1, **_sizes(settings.width, 5))
         )
         old = [row for row in rows if row["labels"] < 5]
         _pretrain(model, old, settings.pretrain_epochs, seed)

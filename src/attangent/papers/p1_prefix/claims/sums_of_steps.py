@@ -226,12 +226,7 @@ def step_sums(settings: Settings, seed: int) -> Finding:
         conclusions=(
             *_growth_and_size(settings, "|<Delta W'x_i, 1>| / |F - Y|_F", -1.0, first, bound, part="1"),
             Conclusion.of_trend(
-                "<(Delta W'x_i)^2, 1> / |F - Y|_F, over m",
-                "<=",
-                1.5,
-                settings.lengths,
-                squares,
-                part="2",
+                "<(Delta W'x_i)^2, 1> / |F - Y|_F, over m", "<=", 1.5, settings.lengths, squares, part="2"
             ),
             Conclusion(
                 "<(Delta W'x_i)^2, 1> / (m^1.5 nd |F - Y|_F), longest prefix",

@@ -179,10 +179,7 @@ def bernstein_tail(n: int, chance: float, variance: float) -> Tail:
     nature="quotation",
     plain="Khintchine's inequality quoted without the factor 2 of two tails. The paper uses it nowhere.",
     failure=Failure(
-        "P1/lemma-d.6",
-        "used nowhere",
-        "one sign, t = 1",
-        root="the factor 2 for the two tails is missing",
+        "P1/lemma-d.6", "used nowhere", "one sign, t = 1", root="the factor 2 for the two tails is missing"
     ),
     proof=tails.one_sign,
     quick={"n": 1, "constants": [1e-6, 1e-3, 0.1, 0.5]},
@@ -249,10 +246,7 @@ def chi_square(settings: Settings, seed: int) -> Finding:
     nature="quotation",
     plain="A two-sided sub-exponential tail quoted without the factor 2. The paper uses it nowhere.",
     failure=Failure(
-        "P1/lemma-d.9",
-        "used nowhere",
-        "one sign, t = 1",
-        root="the factor 2 of two tails is left out",
+        "P1/lemma-d.9", "used nowhere", "one sign, t = 1", root="the factor 2 of two tails is left out"
     ),
     proof=tails.one_sub_exponential_sign,
     quick={"n": 1, "alpha": 1.0, "places": [1.0]},

@@ -308,7 +308,7 @@ def elementary(settings: Settings, seed: int) -> Finding:
             Conclusion("A.7: largest sum / bound", "<=", 1 + 1e-12, (total * (1 - positive)).max().item()),
             Conclusion("A.8: largest factor", "<=", 0.51, factor.max().item()),
             Conclusion("A.8: smallest factor", ">=", 0.49, factor.min().item()),
-        ),
+        )
     )
 
 
@@ -335,7 +335,7 @@ def hoeffding(settings: Settings, seed: int) -> Finding:
             )
             for n in settings.counts
             for chance in (0.5, settings.share)
-        ),
+        )
     )
 
 

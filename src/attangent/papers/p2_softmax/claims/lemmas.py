@@ -55,18 +55,12 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
     """
     p = softmax_regression(settings, seed)
     bound = 10 * constants(p, settings).B * LOG10_E
-    directions = {
-        "random": random_move(p.network.W, seed),
-        "adversarial": _worst_directions(p, seed),
-    }
+    directions = {"random": random_move(p.network.W, seed), "adversarial": _worst_directions(p, seed)}
     changes = {f"{name} move": _changes(p, settings.radii, U) for name, U in directions.items()}
     over_radius = {name: largest_over_radius(of_move) for name, of_move in changes.items()}
     return Finding(
         hypotheses=(data_in_ball(p)[0], Hypothesis("largest move R", "<=", 0.01, max(settings.radii))),
-        conclusions=(
-            entry_line(changes, bound),
-            norm_line(changes, math.log10(p.size) + bound),
-        ),
+        conclusions=(entry_line(changes, bound), norm_line(changes, math.log10(p.size) + bound)),
         numbers={
             **{f"|H(W) - H(W~)|_F / R, {name}": value for name, value in over_radius.items()},
             "|H|_F": p.kernel.norm().item(),

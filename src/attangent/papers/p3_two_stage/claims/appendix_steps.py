@@ -370,5 +370,5 @@ def stage_length(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend(
                 "exponent in d of t_2 eta_1 / (d^2 (log d)^(7/2))", "<=", 0.0, settings.dimensions, ratios
             ),
-        ),
+        )
     )

@@ -232,7 +232,7 @@ def noise_variance(settings: Settings, seed: int) -> Finding:
         conclusions=(
             Conclusion("|sum / printed value - 1|", "<=", 1e-12, abs(total / printed - 1)),
             Conclusion("sum / the bound 1/x", "<=", 1.0, total * x, claimed=False),
-        ),
+        )
     )
 
 

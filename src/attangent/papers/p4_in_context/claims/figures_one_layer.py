@@ -226,7 +226,7 @@ def best_linear_predictor(settings: Settings, seed: int) -> Finding:
                 1 + 1e-9,
                 max(b / a for a, b in pairwise(shown)),
             ),
-        ),
+        )
     )
 
 

@@ -95,7 +95,7 @@ def population_loss_with_all_noise(settings: Settings, seed: int) -> Finding:
             Conclusion(
                 "relative distance of L* to the closed form", "<=", EXACT, abs(least / m.limit.least_loss - 1)
             ),
-        ),
+        )
     )
 
 
@@ -274,7 +274,7 @@ def limit_in_two_forms(settings: Settings, seed: int) -> Finding:
             Conclusion("labels shown that come back, relative distance", "<=", EXACT, shown_error),
             Conclusion("relative distance to scikit-learn's Ridge", "<=", EXACT, ridge_error),
             Conclusion("relative distance of RidgeLimit to (34)", "<=", EXACT, limit_error, claimed=False),
-        ),
+        )
     )
 
 

@@ -67,10 +67,7 @@ class Health:
 def examine(dictionary: Dictionary, S: Tensor) -> Health:
     """Measure the health of softmax vectors S (H, N, K)."""
     return Health(
-        largest_weight=S.amax(dim=1).mean().item(),
-        zeta=zeta(dictionary, S),
-        heads=S.shape[0],
-        N=dictionary.N,
+        largest_weight=S.amax(dim=1).mean().item(), zeta=zeta(dictionary, S), heads=S.shape[0], N=dictionary.N
     )
 
 
@@ -212,10 +209,7 @@ def log10_L_printed(s: Sizes, zeta: float, gap: float, gamma: float) -> float:
     Z4 = 4 * _log(s.Z_bar)
     bracket = _sum(_log(8 * math.sqrt(2 * s.K * gap) * s.H * s.Z_bar**2) - z, _log(1 + s.cross))
     first = _sum(_log(8 / s.K) + 2 * gamma, _log(4096 * s.K**2 * s.N * gap) - gamma - 2 * z)
-    second = _sum(
-        4 * gamma - 2 * _log(s.K),
-        _log(16384 * s.K**3 * s.Z_bar**2 * gap**2) - gamma - 4 * z,
-    )
+    second = _sum(4 * gamma - 2 * _log(s.K), _log(16384 * s.K**3 * s.Z_bar**2 * gap**2) - gamma - 4 * z)
     return 0.5 * _sum(2 * bracket + Z4 + first, _log(2 * s.H**2) + Z4 + second)
 
 

@@ -153,11 +153,7 @@ _RATE = 0.05
         "proposed": ["differential", "patching", "rotary", "weight decay"],
         "others": ["position bias, values"],
     },
-    full={
-        "m": 24,
-        "steps": 400,
-        "others": ["position bias, values", "position bias, values, x_d"],
-    },
+    full={"m": 24, "steps": 400, "others": ["position bias, values", "position bias, values, x_d"]},
     seconds=3.0,
 )
 def remedies(settings: Settings, seed: int) -> Finding:

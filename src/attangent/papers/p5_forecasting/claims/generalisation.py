@@ -116,7 +116,7 @@ def signed_attention(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(
             Conclusion("sum over windows of a_r softmax_d", ">", 0.0, settings.sign * shares.sum().item()),
-        ),
+        )
     )
 
 

@@ -84,15 +84,7 @@ def _forecasters(settings: Settings, seed: int) -> dict[str, Forecaster]:
     }
 
 
-_SMALL = {
-    "lookback": 36,
-    "width": 16,
-    "heads": 2,
-    "layers": 1,
-    "epochs": 60,
-    "rate": 3e-3,
-    "validation": 300,
-}
+_SMALL = {"lookback": 36, "width": 16, "heads": 2, "layers": 1, "epochs": 60, "rate": 3e-3, "validation": 300}
 _LARGER = {"lookback": 96, "width": 32, "heads": 4, "layers": 2, "rate": 1e-3}
 
 
@@ -283,13 +275,7 @@ def _has_stopped(name: str, model: Forecaster) -> Hypothesis:
     title="Excess error on sign-inconsistent windows of real data",
     statement="""If the next value has another sign than the last one, the attention model loses more to the
         linear model than on other windows, relative to the linear model's own error there.""",
-    quick={
-        **_SMALL,
-        "horizon": 1,
-        "models": {"transformer": 30},
-        "series": "ETTh1",
-        "blocks": 40,
-    },
+    quick={**_SMALL, "horizon": 1, "models": {"transformer": 30}, "series": "ETTh1", "blocks": 40},
     full={**_LARGER, "models": {"transformer": 40}, "blocks": 100},
     full_seeds=2,
     seconds=3.0,
@@ -354,11 +340,7 @@ def _excess(
 
 
 def relative_difference(
-    excess: NDArray[np.float64],
-    linear: NDArray[np.float64],
-    signs: NDArray[np.bool_],
-    blocks: int,
-    seed: int,
+    excess: NDArray[np.float64], linear: NDArray[np.float64], signs: NDArray[np.bool_], blocks: int, seed: int
 ) -> tuple[float, float, float]:
     """Return E[excess | flip] / E[linear | flip] less the same without a flip, and its 95 % interval.
 
