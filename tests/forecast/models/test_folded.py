@@ -110,6 +110,24 @@ def test_few_seasons_are_not_folded_and_few_values_get_theta():
     assert (found["folded"][0] > 5).all()
 
 
+def test_levels_of_values_do_not_lag_behind_a_trend_that_turned():
+    quarter = np.array([-2.0, 3.0, 1.0, -2.0])
+    turned = np.concatenate((np.linspace(10, 50, 40), np.linspace(49, 39, 20)))
+    values = turned + np.tile(quarter, 15) + 0.2 * np.random.default_rng(0).normal(size=60)
+    members = folded(Panel.of([values[:56]], 4), 4)
+    assert set(members) == {"folded", "folded-log", "folded-values", "folded-values-log"}
+    errors = {name: np.abs(ahead[0] - values[56:]).mean() for name, ahead in members.items()}
+    assert errors["folded-values"] < 0.7 * errors["folded"]
+    assert set(folded(Panel.of([values], 4, longer=28), 4)) == {"folded", "folded-log"}
+
+
+def test_few_days_of_a_daily_series_follow_the_week_not_the_year():
+    week = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 9.0, 4.0])
+    days = np.tile(week, 5) + 0.1 * np.random.default_rng(0).normal(size=35)
+    ahead = folded(Panel.of([days], 7, longer=364), 7)["folded"][0]
+    np.testing.assert_allclose(ahead, week, atol=0.5)
+
+
 @pytest.mark.parametrize("cycle", [1, 4, 30])
 def test_levels_stay_within_one_range_of_the_past(cycle):
     levels = np.exp(0.3 * np.arange(60.0))[None]

@@ -36,7 +36,8 @@ class FoldedSeasons(PanelModel):
 
     Levels, or their logarithms, follow a ridge regression on a trend, the last level and the level one longer
     cycle before, less a smooth pattern over that cycle: a year of weeks or days. The mean of a season lags
-    behind a series with a trend, so in further members every value is a level, less its seasonal index.
+    behind a series with a trend, so without a longer season every value is a level, less its seasonal index,
+    in further members.
     """
 
     families = ("folded",)
@@ -47,7 +48,7 @@ class FoldedSeasons(PanelModel):
         Series of fewer than eight values get Theta's forecast.
         """
         members = _members(panel, season_size(panel), horizon, earlier)
-        if panel.period == 1:
+        if panel.period == 1 or panel.longer:
             return members
         values = _members(panel, 1, horizon, earlier)
         return members | {name.replace("folded", "folded-values"): values[name] for name in values}
@@ -93,7 +94,8 @@ def _forecasts(panel: Panel, size: int, horizon: int, logarithms: bool) -> Array
     relative = seasons / levels[:, :, None] if logarithms else seasons - levels[:, :, None]
     # The median of many seasons: a mean would follow holidays and outliers of the latest ones.
     shape = np.nanmedian(relative[:, -latest:], axis=1)  # (N, P)
-    season = panel.longer or panel.period
+    # Levels of single values cannot follow two seasons at once: the shorter matters more.
+    season = panel.period if size == 1 < panel.period else panel.longer or panel.period
     steps = -(-horizon // size)
     ahead = level_forecasts(np.log(levels) if logarithms else levels, season // size, steps)[:, :, None]
     values = np.exp(ahead) * shape[:, None, :] if logarithms else ahead + shape[:, None, :]
