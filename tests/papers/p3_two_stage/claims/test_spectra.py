@@ -9,14 +9,15 @@ from attangent.papers.p3_two_stage.claims import spectra
 from attangent.papers.p3_two_stage.claims.spectra import Accuracies, Answers
 from tests.papers.harness import check, line, measured
 
-SMALL = {"epochs": 12, "rhos": [0.2, 0.8, 1.0]}
-
-
+LEARNED = {"subjects": 50, "epochs": 12}
+"""One trained model serves all tests of made-up facts; it is trained once."""
+TWO_HOPS = {"subjects": 40, "epochs": 12}
+RHOS = [0.2, 0.8, 1.0]
 TINY = {"width": 16, "layers": 1, "batch": 32, "epochs": 1, "most_examples": 60}
 
 
 def test_large_values_hold_both_and_small_ones_neither():
-    finding = check("P3/figure-6", subjects=75, **SMALL)
+    finding = check("P3/figure-6", rhos=RHOS, **LEARNED)
     assert finding.verdict is Verdict.SMALLER
     assert any(line.decides and not line.kept for line in finding.conclusions)
     assert measured(finding, "syntax in the smallest 80%, early") < 0.1
@@ -29,11 +30,10 @@ def test_large_values_hold_both_and_small_ones_neither():
 
 
 def test_questions_of_two_hops_find_the_same():
-    """On one model, smaller than that of the quick profile."""
-    finding = check("P3/figure-7", subjects=60, **SMALL)
+    finding = check("P3/figure-7", **TWO_HOPS)
     assert finding.verdict is Verdict.SMALLER
     assert measured(finding, "semantics when syntax is reached") < 0.2
-    edited = check("P3/figure-8", subjects=60, **SMALL)
+    edited = check("P3/figure-8", rhos=RHOS, **TWO_HOPS)
     assert not line(edited, "syntax in the smallest 80% minus").kept
     assert measured(edited, "syntax in the smallest 80%, at the end") < 0.1
 
@@ -63,7 +63,7 @@ def test_shares_of_what_attention_adds():
 
 
 def test_small_values_do_not_bring_the_syntax_back_first():
-    finding = check("P3/figure-1")
+    finding = check("P3/figure-1", **LEARNED)
     assert finding.verdict is Verdict.SMALLER
     assert measured(finding, "answers that turn") > 10
     assert not line(finding, "answers that turn").decides
@@ -72,8 +72,7 @@ def test_small_values_do_not_bring_the_syntax_back_first():
 
 
 def test_a_model_without_such_answers_is_found_out():
-    tiny = {"width": 16, "layers": 1, "batch": 32, "epochs": 1, "most_examples": 60}
-    finding = check("P3/figure-1", rhos=[0.5, 1.0], **tiny)
+    finding = check("P3/figure-1", rhos=[0.5, 1.0], **TINY)
     assert not any(line.kept for line in finding.conclusions)
 
 

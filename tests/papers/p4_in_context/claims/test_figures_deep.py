@@ -54,9 +54,9 @@ def test_a_loss_that_rises_is_found_out(monkeypatch):
 
 
 def test_too_few_heads_are_judged_apart_from_too_many():
-    parts = check("P4/figure-4").judgements
-    assert set(parts) == {"few heads", "too many heads"}
-    lines = check("P4/figure-4").conclusions
+    finding = check("P4/figure-4")
+    assert set(finding.judgements) == {"few heads", "too many heads"}
+    lines = finding.conclusions
     assert all(line.kept for line in lines if line.part == "few heads")
     assert not any(line.kept for line in lines if line.part == "too many heads")
 
