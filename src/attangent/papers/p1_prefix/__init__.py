@@ -14,10 +14,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Guarantee", "concentration_bound", "prefix_guarantee", "require_unit_ball"]
 
-_HOMES = {
-    "Guarantee": "network",
-    "concentration_bound": "network",
-    "prefix_guarantee": "network",
-    "require_unit_ball": "network",
-}
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(__all__, "network"))

@@ -20,24 +20,6 @@ if TYPE_CHECKING:
     )
     from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
 
-_MODULES = {
-    "facts.corpora": ("FactCorpus", "TypedFacts", "load_counterfact"),
-    "facts.language": ("LanguageTraining", "train_on_facts"),
-    "spectrum_edit": ("edit_spectrum",),
-    "theory.attention": ("ReluAttention",),
-    "theory.data": ("TwoStageData",),
-    "theory.floor": (
-        "bias_solution",
-        "minimise_q_loss",
-        "paper_solution",
-        "q_loss",
-        "q_loss_bounds",
-        "signed_solution",
-    ),
-    "theory.training": ("ConstantRate", "NoisySGD", "train"),
-}
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
-
 __all__ = [
     "ConstantRate",
     "FactCorpus",
@@ -58,4 +40,20 @@ __all__ = [
     "train_on_facts",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+_HOMES = {
+    "facts.corpora": ("FactCorpus", "TypedFacts", "load_counterfact"),
+    "facts.language": ("LanguageTraining", "train_on_facts"),
+    "spectrum_edit": ("edit_spectrum",),
+    "theory.attention": ("ReluAttention",),
+    "theory.data": ("TwoStageData",),
+    "theory.floor": (
+        "bias_solution",
+        "minimise_q_loss",
+        "paper_solution",
+        "q_loss",
+        "q_loss_bounds",
+        "signed_solution",
+    ),
+    "theory.training": ("ConstantRate", "NoisySGD", "train"),
+}
+__getattr__, __dir__ = lazy_names(__name__, {name: home for home, names in _HOMES.items() for name in names})

@@ -30,13 +30,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Certificate": "one_layer.certificate",
-    "Health": "one_layer.certificate",
-    "InContextTransformer": "transformer",
-    "InitialisationWarning": "one_layer.certificate",
-    "OneLayerAttention": "one_layer.attention",
-    "TrainingRun": "one_layer.training",
-    "TransformerConfig": "transformer",
-    "TransformerTrainer": "transformer",
+    "one_layer.attention": ("OneLayerAttention",),
+    "one_layer.certificate": ("Certificate", "Health", "InitialisationWarning"),
+    "one_layer.training": ("TrainingRun",),
+    "transformer": ("InContextTransformer", "TransformerConfig", "TransformerTrainer"),
 }
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__ = lazy_names(__name__, {name: home for home, names in _HOMES.items() for name in names})
