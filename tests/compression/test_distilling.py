@@ -111,6 +111,13 @@ def test_gradients_reach_keys_values_and_masses_in_every_layer(job):
         assert all(step.grad is not None and step.grad.abs().max() > 0 for step in prefix.steps)
 
 
+def test_the_weights_of_a_trainable_model_get_no_gradients(job):
+    job.model.requires_grad_(True)
+    trained = job.distill(job.fit(8), 2)
+    assert trained.distilled == 2
+    assert all(weight.grad is None for weight in job.model.parameters())
+
+
 def test_the_teachers_divergence_is_that_of_the_whole_vocabulary_where_all_of_it_is_kept():
     torch.manual_seed(0)
     one, other = torch.randn(2, 5, 40).unbind()

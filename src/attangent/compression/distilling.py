@@ -190,6 +190,8 @@ def _add_gradients(
 
     Rows are read one by one, which bounds the memory; teachers are asked once.
     """
+    # Without this list a model whose weights may be trained would get gradients too.
+    trained = [part for prefix in prefixes.values() for part in prefix.parameters() if part.requires_grad]
     total = sum(len(lessons[row].counted) for row in rows)
     mean = 0.0
     for row in rows:
@@ -198,7 +200,7 @@ def _add_gradients(
                 teachers[row] = Teacher.of(lessons[row].logits(model, cache.length, whole_prompt(cache)))
         logits = lessons[row].logits(model, cache.length, with_states(prefixes))
         loss = teachers[row].divergence(logits) * (len(logits) / total)
-        loss.backward()
+        loss.backward(inputs=trained)
         mean += loss.item()
     return mean
 
