@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 
 from attangent.forecast.data.panel import Panel, seasonal_scale
 from attangent.forecast.models import pooled_ridge
-from attangent.forecast.models.pooled_ridge import PooledRidge, RidgeFit, lookbacks
+from attangent.forecast.models.pooled_ridge import PooledRidge, WindowMoments, forecasts_of, lookbacks
 
 RNG = np.random.default_rng(0)
 
@@ -18,13 +18,12 @@ def panel_of(count=12, period=4):
 
 
 @pytest.mark.parametrize("constants", ["one", "category"])
-def test_against_ridge_on_all_windows(monkeypatch, constants):
+def test_against_ridge_on_all_windows(constants):
     panel, L, H = panel_of(), 6, 3
     kinds = np.arange(len(panel)) % 3
     panel = Panel(panel.values, panel.lengths, panel.period, kinds)
     columns = {"one": np.ones((12, 1)), "category": np.eye(3)[kinds]}[constants]
-    monkeypatch.setattr(pooled_ridge, "PENALTIES", (0.1,))
-    fit = RidgeFit.of(panel, H, L, np.ones(len(panel), dtype=bool))
+    sums = WindowMoments.of(panel, H, L, np.ones(len(panel), dtype=bool))
     rows, added, scale = [], [], seasonal_scale(panel)
     for values, length, s, own in zip(panel.values, panel.lengths, scale, columns, strict=True):
         windows = sliding_window_view(values[-length:], L + H)
@@ -37,14 +36,15 @@ def test_against_ridge_on_all_windows(monkeypatch, constants):
     window = (panel.values[:, -L:] - panel.values[:, -1:])[:, :-1] / scale[:, None]
     window = np.column_stack([window, columns])
     expected = panel.values[:, -1:] + scale[:, None] * peer.predict(window)
-    np.testing.assert_allclose(fit.predict(panel, constants), expected, rtol=1e-6)
+    weights = sums.weights(0.1, constants)
+    np.testing.assert_allclose(forecasts_of(panel, L, weights), expected, rtol=1e-6)
 
 
 def test_units_of_a_series_do_not_matter():
     panel = panel_of()
     scaled = replace(panel, values=panel.values * np.linspace(1, 1e6, len(panel))[:, None])
     usable = np.ones(len(panel), dtype=bool)
-    one, other = (RidgeFit.of(p, 3, 5, usable).sums.weights(0.1, "one") for p in (panel, scaled))
+    one, other = (WindowMoments.of(p, 3, 5, usable).weights(0.1, "one") for p in (panel, scaled))
     np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
 
 
@@ -61,7 +61,8 @@ def test_short_series_get_the_other_forecast_and_thinning_keeps_the_latest(monke
 
 def test_too_few_windows_are_not_fitted_to():
     panel = Panel.of([np.arange(9.0)], 1)
-    assert RidgeFit.of(panel, 2, 3, np.array([True])).predict(panel, "one") is None
+    theta = {"theta": np.full((1, 2), 1.0), "theta-log": np.full((1, 2), 2.0)}
+    assert PooledRidge().forecast(panel, 2, theta)["ridge-1"].tolist() == [[1.0, 1.0]]
     assert lookbacks(panel) == (3, 5, 7)
 
 
