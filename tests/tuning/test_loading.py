@@ -15,7 +15,6 @@ from attangent.adapters import activate, disabled, load_adapter
 from attangent.tuning import TuningRequest, tune
 from attangent.tuning.folders.tuned import load_tuned
 from attangent.tuning.loading import (
-    check_frozen_adapter,
     check_gradients,
     load_model,
     load_tokenizer,
@@ -29,6 +28,7 @@ from attangent.tuning.methods import Method, adapt
 from attangent.tuning.request import TrainingSettings
 from tests.adapters.tiny import save_bert, save_llama, write_rows
 
+pytestmark = pytest.mark.usefixtures("one_penalty")
 SHORT = TrainingSettings(epochs=2, batch=8)
 BATCH = {"input_ids": torch.arange(3, 15).reshape(2, 6), "attention_mask": torch.ones(2, 6).long()}
 
@@ -275,67 +275,23 @@ def test_switched_combined_saved_and_loaded(llama, tmp_path, name):
     torch.testing.assert_close(logits(alone), states_alone)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-def test_a_state_is_tuned_beside_it_and_loads_with_it(llama, tmp_path, name):
-    before = {path.name: path.read_bytes() for path in (llama / name).iterdir()}
+def test_a_state_that_was_tuned_with_a_frozen_adapter_loads_with_it(llama, tmp_path):
+    """Version 0.2 could tune this; its folders name the adapter in tuned.json."""
     given = TuningRequest(
         str(llama),
         llama / "rows.jsonl",
         llama / "rows.jsonl",
         "causal-lm",
         method=Method("ntk"),
-        training=TrainingSettings(epochs=2, batch=4),
-        beside=llama / name,
+        training=TrainingSettings(epochs=1, batch=16),
     )
-    (found,) = tune(given, tmp_path)
-    assert before == {path.name: path.read_bytes() for path in (llama / name).iterdir()}
-    tuned = load_tuned(tmp_path)
-    row = tuned.tokenizer("the cat sleeps", return_tensors="pt")
-    with torch.no_grad():
-        answer = tuned.model(**row).logits
-    model = with_frozen_adapter(load_model(llama, "causal-lm"), llama / name)
-    load_adapter(model, tmp_path / "seed-0/adapter")
-    with torch.no_grad():
-        torch.testing.assert_close(model.eval()(**row).logits, answer)
-    alone = tune(TuningRequest(**{**vars(given), "beside": None}), tmp_path / "alone")[0]
-    assert found["eval_loss"] != alone["eval_loss"]
-    assert found["parameters"] == alone["parameters"]
-
-
-def test_a_classifier_is_tuned_beside_it(tmp_path):
-    bert = save_bert(tmp_path / "bert")
-    rows = write_rows(bert / "rows.jsonl", 24)
-    config = peft.LoraConfig(target_modules=["query", "value"])
-    shaken(peft.get_peft_model(load_model(bert, "classification", ("cat", "dog")), config)).save_pretrained(
-        tmp_path / "lora"
-    )
-    given = TuningRequest(
-        str(bert), rows, rows, training=TrainingSettings(epochs=1, batch=8), beside=tmp_path / "lora"
-    )
-    (found,) = tune(given, tmp_path / "out")
-    texts = [json.loads(line) for line in rows.read_text().splitlines()]
-    answers = load_tuned(tmp_path / "out").predict([row["text"] for row in texts])
-    hits = [answer.label == row["label"] for answer, row in zip(answers, texts, strict=True)]
-    assert sum(hits) / len(hits) == found["eval_accuracy"]
-
-
-def test_what_cannot_stand_beside_a_state_is_refused(llama, tmp_path):
-    with pytest.raises(AttangentError, match="expected the method ntk"):
-        TuningRequest(
-            str(llama), llama / "rows.jsonl", task="causal-lm", method=Method("lora"), beside=llama / "lora"
-        )
-    with pytest.raises(AttangentError, match="use the folder of a peft adapter"):
-        check_frozen_adapter(tmp_path)
-    described = json.loads((llama / "lora/adapter_config.json").read_text())
-    for change, reason in (
-        ({"peft_type": "PREFIX_TUNING"}, "which adds tokens"),
-        ({"modules_to_save": ["score"]}, "has its own score"),
-        ({"peft_type": "ATTANGENT_NTK"}, "a prefix state of attangent"),
-    ):
-        (tmp_path / "adapter_config.json").write_text(json.dumps(described | change))
-        (tmp_path / "adapter_model.safetensors").write_bytes(b"")
-        with pytest.raises(AttangentError, match=reason):
-            check_frozen_adapter(tmp_path)
+    tune(given, tmp_path)
+    described = tmp_path / "seed-0/adapter/tuned.json"
+    for name in CONFIGS:
+        described.write_text(json.dumps(json.loads(described.read_text()) | {"beside": str(llama / name)}))
+        model = with_frozen_adapter(load_model(llama, "causal-lm"), llama / name)
+        load_adapter(model, tmp_path / "seed-0/adapter")
+        torch.testing.assert_close(logits(load_tuned(tmp_path).model), logits(model))
 
 
 def test_one_for_another_model_is_refused(llama, tmp_path):

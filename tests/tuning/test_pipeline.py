@@ -15,8 +15,9 @@ from attangent.tuning.loading import load_model
 from attangent.tuning.methods import Method
 from attangent.tuning.prepared import prepare
 from attangent.tuning.request import TrainingSettings
-from tests.adapters.tiny import save_bert, save_llama, save_vit, write_images, write_rows
+from tests.adapters.tiny import save_bert, save_llama, write_rows
 
+pytestmark = pytest.mark.usefixtures("one_penalty")
 SHORT = TrainingSettings(epochs=1, batch=8)
 
 
@@ -83,15 +84,6 @@ def test_other_methods_save_what_their_libraries_read(bert, tmp_path, name, plac
     assert files & {"adapter_model.safetensors", "model.safetensors"}
 
 
-def test_images(tmp_path):
-    folder = save_vit(tmp_path / "vit")
-    data = [write_images(tmp_path / part, 6, seed) for seed, part in enumerate(("train", "eval"))]
-    given = TuningRequest(str(folder), *data, method=Method("ntk", top=1), training=SHORT)
-    (found,) = tune(given, tmp_path / "out")
-    assert given.kind == "image-classification"
-    assert found["head_parameters"] == 34
-
-
 def test_too_long_and_wrong_labels_are_said_before_training(bert, tmp_path):
     (tmp_path / "odd.jsonl").write_text('{"text": "a", "label": "bird"}\n{"text": "b", "label": "cat"}\n')
     with pytest.raises(AttangentError, match="has the labels bird"):
@@ -124,12 +116,10 @@ def test_only_one_process_tunes_into_a_folder(bert, tmp_path):
     assert list(folder.iterdir()) == []
 
 
-def test_rows_to_score_on_are_kept_apart_where_none_are_given(bert, tmp_path):
-    given = tuning(bert, evaluate=None)
-    ground = prepare(given)
+def test_rows_to_score_on_are_kept_apart_where_none_are_given(bert):
+    ground = prepare(tuning(bert, evaluate=None))
     assert (len(ground.train), len(ground.evaluate)) == (20, 4)
     assert [row["labels"] for row in ground.evaluate].count(0) == 2
-    assert 0 <= tune(given, tmp_path)[0]["eval_accuracy"] <= 1
 
 
 def test_the_saved_model_is_trained_on_all_rows_unless_told_otherwise(bert, tmp_path):
@@ -139,6 +129,7 @@ def test_the_saved_model_is_trained_on_all_rows_unless_told_otherwise(bert, tmp_
     tune(everything, tmp_path / "same")
     (kept,) = tune(replace(given, keep_holdout=True), tmp_path / "kept")
     assert (found["rows_trained"], found["rows_scored"], found["rows_saved"]) == (20, 4, 24)
+    assert 0 <= found["eval_accuracy"] <= 1
     assert "rows_saved" not in kept
     assert kept["eval_loss"] == found["eval_loss"]
     tuned = [dict(load_tuned(tmp_path / name).model.named_parameters()) for name in ("all", "same", "kept")]

@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 
+from attangent import AttangentError
 from attangent.tuning.data.text import Completion, read_task
 from attangent.tuning.encoding import Padding, encode_completions, encode_task
 from attangent.tuning.loading import load_model, load_tokenizer
@@ -42,6 +43,16 @@ def test_a_probe_is_the_closed_form_and_takes_no_step(data, tmp_path):
     torch.testing.assert_close(found.model.classifier.weight, other.classifier.weight)
 
 
+def test_a_probe_needs_one_linear_layer(data, tmp_path):
+    """Otherwise it would save the random classifier."""
+    model, rows = data
+    deep = copy.deepcopy(model)
+    deep.classifier = torch.nn.Sequential(deep.classifier)
+    task = PreparedTask(deep, "classification", rows, PAD)
+    with pytest.raises(AttangentError, match="is not one linear layer, which the method probe needs"):
+        run_method(task, Method("probe"), TrainingSettings(), "closed-form", tmp_path)
+
+
 def test_the_plain_recipe_trains_on_every_row_at_the_methods_rate(data, tmp_path):
     found = run(data, tmp_path, "lora", "random")
     assert (found.metrics["steps"], found.metrics["learning_rate"]) == (16, 2e-3)
@@ -74,8 +85,9 @@ def test_a_sure_classifier_is_left_as_it_is(data, tmp_path, monkeypatch):
 
 def test_without_a_classifier_lora_takes_a_higher_rate(tmp_path):
     folder = save_llama(tmp_path / "llama")
-    rows = encode_completions([Completion("the cat", "sleeps")] * 5, load_tokenizer(folder), 16)
-    task = PreparedTask(load_model(folder, "causal-lm"), "causal-lm", rows, PAD)
+    tokenizer = load_tokenizer(folder)
+    rows = encode_completions([Completion("the cat", "sleeps")] * 5, tokenizer, 16)
+    task = PreparedTask(load_model(folder, "causal-lm"), "causal-lm", rows, PAD, tokenizer=tokenizer)
     settings = TrainingSettings(epochs=1, batch=4)
     found = run_method(task, Method("lora"), settings, "closed-form", tmp_path)
     assert (found.metrics["learning_rate"], found.metrics["steps"]) == (5e-3, 2)

@@ -232,7 +232,7 @@ for task in sys.argv[2:]:
 def tune_tiny(folder, out, task, batch):
     torch.set_num_threads(1)
     rows = Path(folder) / "rows.jsonl"
-    training = TrainingSettings(epochs=3, batch=batch)
+    training = TrainingSettings(epochs=2, batch=batch)
     tune(TuningRequest(str(folder), rows, rows, task, method=Method("ntk"), training=training), Path(out))
 
 
@@ -256,7 +256,7 @@ def test_two_processes_reach_the_loss_of_one(tmp_path):
         one, two = (
             json.loads((tmp_path / task / n / "seed-0/metrics.json").read_text()) for n in ("one", "two")
         )
-        assert one["steps"] == two["steps"] == 9
+        assert one["steps"] == two["steps"] == 6
         assert two["eval_loss"] == pytest.approx(one["eval_loss"], abs=1e-4)
         assert two["train_loss"] == pytest.approx(one["train_loss"], abs=1e-4)
 

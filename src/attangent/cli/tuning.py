@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Task = Literal["classification", "regression", "causal-lm"]
 MethodName = Literal["ntk", "lora", "prefix", "head", "probe", "full", "ntk+lora", "peft"]
-_TOP_LEVEL = ("pooling", "start", "quantised", "beside")
+_TOP_LEVEL = ("pooling", "start", "quantised")
 """Options that the config file may hold besides its tables."""
 _MAX_TOKENS = 128
 _WITHOUT_TRAINING = ("batch", "bf16", "seed")
@@ -107,7 +107,7 @@ def tune(
         _refuse("images", columns | _set(max_tokens=cut, task=task if task != "classification" else None))
     if kind == "causal-lm":
         _refuse("causal-lm, which reads the columns prompt and completion", columns)
-    tuner = _method(chosen, kind, settings, silent)
+    tuner = _method(chosen, kind, silent)
     if not tuner.technique.trains:
         ignored = [f"training.{name}" for name in training if name not in _WITHOUT_TRAINING]
         _refuse(f"the method {tuner.name}", [*_set(epochs=epochs), *ignored])
@@ -142,8 +142,6 @@ def _read_config(path: Path | None) -> dict[str, Any]:
         return settings
     settings |= read_toml(path)
     check_names(settings, ("method", "training", *_TOP_LEVEL), str(path))
-    if "beside" in settings:
-        settings["beside"] = Path(settings["beside"])
     return settings
 
 
@@ -158,11 +156,11 @@ def _set(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _method(chosen: dict[str, Any], kind: Any, settings: dict[str, Any], silent: bool) -> "Method":
+def _method(chosen: dict[str, Any], kind: Any, silent: bool) -> "Method":
     """Build the method; if the settings name none, use the default and say so."""
     from attangent.tuning.methods import Method, default_settings
 
-    if {"name", "ntk"} & set(chosen) or "beside" in settings:
+    if {"name", "ntk"} & set(chosen):
         return Method.from_dict(chosen)
     method = Method.from_dict({**default_settings(kind), **chosen})
     if not silent:
@@ -186,7 +184,7 @@ def _print_metrics(metrics: dict[str, Any], out: Path, max_tokens: int) -> None:
     if "accuracy_interval" in metrics:
         low, high = metrics["accuracy_interval"]
         typer.echo(f"  accuracy: 95 % interval {low:.3f} to {high:.3f}")
-    for line in (_gain(metrics), _facts(metrics, max_tokens), _course(metrics)):
+    for line in (_gain(metrics), _facts(metrics, max_tokens), _course(metrics), _elsewhere(metrics)):
         if line:
             typer.echo(f"  {line}")
     for prompt, expected, answer in metrics.get("samples", []):
@@ -232,6 +230,14 @@ def _course(metrics: dict[str, Any]) -> str:
         return ""
     course = ", ".join(f"{loss:.3f}" for loss in losses)
     return f"warning: the held-out loss rose after epoch {best} ({course}); the model of epoch {best} is used"
+
+
+def _elsewhere(metrics: dict[str, Any]) -> str:
+    """Say how much worse a text completion got on what the base model writes by itself."""
+    if "base_texts_perplexity_ratio" not in metrics:
+        return ""
+    ratio = metrics["base_texts_perplexity_ratio"]
+    return f"elsewhere: perplexity of texts that the base model wrote x{ratio:.2f} (1 is unchanged)"
 
 
 def _facts(metrics: dict[str, Any], max_tokens: int) -> str:

@@ -1,17 +1,23 @@
-"""Completions on held-out rows: loss by epoch, the best epoch, exact match and sample answers."""
+"""Completions: a term that keeps the model usable elsewhere, the best epoch, exact match, sample answers."""
 
 import json
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from attangent._core.files import write_json, write_whole
+from attangent._core.random import generator
 from attangent._core.tables import harmless
 from attangent.tuning.encoding import prompt_ids
 from attangent.tuning.evaluation import table_csv
+from attangent.tuning.loading import model_limit
 from attangent.tuning.trainer import is_first_process, put_tensors, trained_tensors, trainer_callback
 from attangent.tuning.training import score
 
@@ -24,6 +30,79 @@ _LOSSES = "held_out.json"
 # Rows that are answered for the exact match: generation is slow.
 _ANSWERED = 40
 _SPARE_TOKENS = 4
+# Texts that the base model samples, those that are not trained on, and those per step.
+_TEXTS = 16
+_UNSEEN = 4
+_TEXTS_PER_STEP = 4
+_TEXT_TOKENS = 64
+# Weight of the KL term per token relative to the loss per token.
+KL_WEIGHT = 1.0
+_CONTENT = "CONTENT"
+
+
+@dataclass(frozen=True)
+class BaseTexts:
+    """Texts that the base model sampled, which hold the tuned model near it by KL(base || tuned) per token.
+
+    Attributes:
+        ids: Tokens of the texts, after the tokens that every text starts with.
+        log_probs: The base model's log-probability of every token at each position, in half precision.
+    """
+
+    ids: Int[Tensor, "texts length"]
+    log_probs: Float[Tensor, "texts sampled vocabulary"]
+
+    @classmethod
+    def sampled(cls, model: Any, task: "PreparedTask", seed: int) -> "BaseTexts":
+        """Sample texts: with a chat template, conversations from the start of the user's turn on."""
+        start = _start_of_texts(task.tokenizer, task.chat)
+        count = min(_TEXT_TOKENS, (model_limit(model) or _TEXT_TOKENS + len(start)) - len(start))
+        draw = generator(seed, "texts of the base model")
+        ids = torch.tensor(start).repeat(_TEXTS, 1)
+        steps = []
+        cache = None
+        model.eval()
+        for _ in range(count):
+            inputs = (ids if cache is None else ids[:, -1:]).to(model.device)
+            with torch.no_grad():
+                output = model(input_ids=inputs, past_key_values=cache, use_cache=True)
+            cache = output.past_key_values
+            steps.append(output.logits[:, -1].float().log_softmax(-1).cpu())
+            ids = torch.cat([ids, steps[-1].exp().multinomial(1, generator=draw)], dim=1)
+        return cls(ids, torch.stack(steps, dim=1).half())
+
+    def penalty(self, model: Any, step: int) -> Tensor:
+        """Return the weighted KL term of the texts whose turn it is."""
+        first = step * _TEXTS_PER_STEP % (_TEXTS - _UNSEEN)
+        rows = slice(first, first + _TEXTS_PER_STEP)
+        tuned = self._tuned(model, rows)
+        base = self.log_probs[rows].to(tuned)
+        return KL_WEIGHT * F.kl_div(tuned, base, log_target=True, reduction="none").sum(-1).mean()
+
+    def perplexity_ratio(self, model: Any) -> float:
+        """Return the perplexity of the texts that were not trained on, relative to the base model's."""
+        rows = slice(_TEXTS - _UNSEEN, _TEXTS)
+        with torch.no_grad():
+            tuned = self._tuned(model.eval(), rows).cpu()
+        tokens = self.ids[rows, -tuned.shape[1] :].unsqueeze(-1)
+        return float((self.log_probs[rows].float() - tuned).gather(-1, tokens).mean().exp())
+
+    def _tuned(self, model: Any, rows: slice) -> Float[Tensor, "texts sampled vocabulary"]:
+        ids = self.ids[rows].to(model.device)
+        logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+        # A prefix of peft adds positions on the left.
+        return logits[:, -self.log_probs.shape[1] - 1 : -1].float().log_softmax(-1)
+
+
+def _start_of_texts(tokenizer: Any, chat: bool) -> list[int]:
+    """Return the tokens in front of the user's first word, or those that start a text."""
+    if chat:
+        turn = [{"role": "user", "content": _CONTENT}]
+        text = tokenizer.apply_chat_template(turn, tokenize=False).partition(_CONTENT)[0]
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    else:
+        ids = prompt_ids("", tokenizer, chat)
+    return ids or [tokenizer.pad_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id]
 
 
 class BestEpoch:

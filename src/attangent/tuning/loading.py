@@ -14,8 +14,6 @@ from torch import Tensor, nn
 
 from attangent._core.errors import AttangentError, loading
 from attangent._core.files import read_json
-from attangent.adapters.files.format import CONFIG, PEFT_TYPE, WEIGHTS
-from attangent.adapters.files.read import read_description
 from attangent.adapters.hub import check_model_name, load_pretrained
 from attangent.tuning.methods.peft_methods import with_peft_adapter
 from attangent.tuning.tasks import NEEDS, TaskKind, classifier_names, is_head
@@ -28,10 +26,6 @@ UsedPooling = Literal["first", "mean", "normalised"]
 _EPSILON = 1e-12
 _SAVED = ("config.json", "tokenizer_config.json")
 _POOLING_FILE = "1_Pooling/config.json"
-_PROMPT_ADAPTERS = (
-    *("PREFIX_TUNING", "PROMPT_TUNING", "P_TUNING"),
-    *("MULTITASK_PROMPT_TUNING", "CARTRIDGE", "CPT"),
-)
 
 
 def load_model(
@@ -203,26 +197,8 @@ def check_gradients(model: nn.Module, batch: dict[str, Tensor]) -> None:
         )
 
 
-def check_frozen_adapter(folder: Path) -> None:
-    """Raise unless the folder holds a peft adapter that changes layers and nothing else."""
-    if not (folder / CONFIG).is_file() or not (folder / WEIGHTS).is_file():
-        raise AttangentError(f"{folder} has no {CONFIG} and {WEIGHTS}; use the folder of a peft adapter.")
-    description = read_description(folder / CONFIG)
-    kind = description.get("peft_type")
-    if kind == PEFT_TYPE:
-        raise AttangentError(f"{folder} holds a prefix state of attangent, expected a peft adapter")
-    if kind in _PROMPT_ADAPTERS:
-        raise AttangentError(f"{folder} is {kind}, which adds tokens; use an adapter that changes layers.")
-    if description.get("modules_to_save"):
-        raise AttangentError(
-            f"{folder} has its own {', '.join(description['modules_to_save'])}, which tuning trains too; "
-            "use an adapter without modules_to_save."
-        )
-
-
 def with_frozen_adapter(model: Any, folder: Path) -> Any:
     """Return the model with the layers of a frozen peft adapter."""
-    check_frozen_adapter(folder)
     try:
         return with_peft_adapter(model, folder).get_base_model()
     except (ValueError, RuntimeError, KeyError) as error:

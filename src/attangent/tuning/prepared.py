@@ -175,7 +175,7 @@ def _encode_images(request: TuningRequest, data: ImageTask, held: Any) -> Prepar
 
 
 def _load(request: TuningRequest, labels: tuple[str, ...] = (), pooling: str = "first") -> Any:
-    options = {"quantised": request.quantised, "adapter": request.beside, "pooling": pooling}
+    options = {"quantised": request.quantised, "pooling": pooling}
     return load_base(request.model, request.kind, labels, seed=request.training.seed, **options)
 
 

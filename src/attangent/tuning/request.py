@@ -8,10 +8,9 @@ from typing import Any, Literal, get_args
 from attangent._core.checks import check_choice, check_not_negative, check_positive, check_size
 from attangent._core.deprecation import moved_names
 from attangent._core.errors import AttangentError
-from attangent.adapters.files.format import WEIGHTS
 from attangent.tuning.data.columns import TextColumns
 from attangent.tuning.data.records import SUFFIXES
-from attangent.tuning.loading import Pooling, Quantised, check_frozen_adapter
+from attangent.tuning.loading import Pooling, Quantised
 from attangent.tuning.methods import DEFAULT, Method, default_settings
 from attangent.tuning.tasks import TaskKind
 
@@ -97,7 +96,6 @@ class TuningRequest:
             penalty; `closed-form` uses a stronger penalty that leaves an error to learn from, unless the
             classifier is already confident; `random` draws it.
         quantised: `int8` holds the frozen weights in 8 bits (needs torchao).
-        beside: Folder of a peft adapter that stays active, frozen, while a state is trained (method ntk).
 
     Raises:
         AttangentError: If a file does not exist or two settings contradict each other.
@@ -120,12 +118,11 @@ class TuningRequest:
     class_weights: bool = False
     start: Start = "closed-form"
     quantised: Quantised | None = None
-    beside: Path | None = None
     keep_holdout: bool = False
     plain: bool = False
 
     def __post_init__(self) -> None:
-        if self.method is DEFAULT and self.beside is None:
+        if self.method is DEFAULT:
             object.__setattr__(self, "method", Method.from_dict(default_settings(self.kind)))
         check_choice("task", self.task, get_args(Task))
         check_size("max_tokens", self.max_tokens)
@@ -138,10 +135,6 @@ class TuningRequest:
                 f"quantised does not work with {self.method.name}, which saves the model itself; choose a "
                 "method that adds to it, such as ntk or lora."
             )
-        if self.beside is not None:
-            check_frozen_adapter(self.beside)
-            if self.method.name != "ntk":
-                raise AttangentError(f"beside is set for {self.method.name}, expected the method ntk")
         self._check_files()
         self._check_effects()
         if self.class_weights and self.kind in ("causal-lm", "regression"):
@@ -200,12 +193,12 @@ class TuningRequest:
         values |= {
             "train": str(self.train),
             "evaluate": None if self.evaluate is None else str(self.evaluate),
-            # `layout` and the last two of the recipe are settings of version 0.2 at their defaults
+            # `layout`, `beside` and the last two of the recipe are settings of version 0.2 at their defaults
             "layout": None,
+            "beside": None,
             "recipe": {"start": values.pop("start"), "validation": "none", "search": False},
             "columns": None if self.columns is None else [*self.columns.text, self.columns.label],
             "digests": [_digest(path) for path in self.files],
-            "beside": None if self.beside is None else _digest(self.beside / WEIGHTS),
         }
         values["method"] |= {"ntk": self.method.ntk.as_dict(), "learning_rate": self.method.rate}
         values["method"]["peft"] = dict(self.method.peft)

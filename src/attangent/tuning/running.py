@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attangent.tuning.completions import BestEpoch
+from attangent._core.errors import AttangentError
+from attangent.tuning.completions import BaseTexts, BestEpoch
 from attangent.tuning.encoding import calibration_batches
 from attangent.tuning.loading import check_gradients
 from attangent.tuning.methods import Method, adapt
@@ -89,10 +90,16 @@ def run_method(
     Returns:
         The trained model with its metrics.
     """
+    texts = BaseTexts.sampled(task.model, task, training.seed) if task.kind == "causal-lm" else None
     started = start_method(task, method, training, start)
-    scale = method.technique.rate_scale
     trainer = make_trainer(
-        started.task, started.rate, started.training, folder, rate_scale=scale, report=report
+        started.task,
+        started.rate,
+        started.training,
+        folder,
+        rate_scale=method.technique.rate_scale,
+        report=report,
+        penalty=None if texts is None else texts.penalty,
     )
     best = BestEpoch(folder, task.evaluate) if task.kind == "causal-lm" and len(task.evaluate) else None
     if best is not None:
@@ -101,6 +108,8 @@ def run_method(
     if started.refits and method.technique.trains:
         _average_with_refit(started.task, training.seed)
     metrics = {"learning_rate": started.rate, **cost, **({} if best is None else best.restore(trainer))}
+    if texts is not None:
+        metrics["base_texts_perplexity_ratio"] = texts.perplexity_ratio(started.task.model)
     return TrainedMethod(started.task.model, trainer, metrics, started.closed_form)
 
 
@@ -115,6 +124,11 @@ def start_method(
     layer = None
     if start != "random":
         layer = linear_classifier(task.model, classifier_names(task.model, task.kind))
+    if layer is None and task.kind != "causal-lm" and not method.technique.trains:
+        raise AttangentError(
+            f"the classifier of {type(task.model).__name__} is not one linear layer, which the method "
+            f"{method.name} needs; choose another one, such as lora."
+        )
     if layer is not None:
         leave_error = method.technique.trains and start == "closed-form"
         confident, closed_form = _fit_start(task, layer, training.seed, leave_error)

@@ -37,6 +37,7 @@ LEAST_SHARE = 20.0
 _GROUPS_SORTED_AT_ONCE = 32
 _SECONDS_BETWEEN_LINES = 60.0
 StepReport = Callable[[int, int, float], None]
+Penalty = Callable[[Any, int], Tensor]
 
 
 def make_trainer(
@@ -47,6 +48,7 @@ def make_trainer(
     *,
     rate_scale: Callable[[str], float] = lambda name: 1.0,
     report: StepReport | None = None,
+    penalty: Penalty | None = None,
 ) -> Any:
     """Build a transformers Trainer for the task's model, which is already adapted.
 
@@ -57,6 +59,7 @@ def make_trainer(
         folder: Folder of the checkpoints.
         rate_scale: Learning rate of a parameter, by name, relative to that of its group.
         report: Called after each step with its number, the number of steps and the loss.
+        penalty: A term that is added to the loss, as a function of the model and the step.
 
     Returns:
         The trainer.
@@ -96,6 +99,7 @@ def make_trainer(
         compute_loss_func=_loss_of(task),
     )
     trainer.report = report
+    trainer.penalty = penalty
     trainer.remove_callback(PrinterCallback)
     if not training.checkpoint_steps:
         trainer.add_callback(_timed_checkpoints())
@@ -154,12 +158,17 @@ class _SmallCheckpoints(_Trainer):
         self.loss_sum = torch.zeros((), dtype=torch.float64)
         self.loss_to_save = 0.0
         self.report: StepReport | None = None
+        self.penalty: Penalty | None = None
         self.orders: list[SeededOrder] = []
         # Without a reference to the trainer: in a cycle it would keep the process group alive at exit.
         self.add_callback(trainer_callback(on_epoch_begin=partial(_set_epoch, self.orders)))
 
-    def training_step(self, *arguments: Any, **options: Any) -> Tensor:
-        loss = super().training_step(*arguments, **options)
+    def training_step(self, model: Any, *arguments: Any, **options: Any) -> Tensor:
+        loss = super().training_step(model, *arguments, **options)
+        if self.penalty is not None:
+            with self.compute_loss_context_manager():
+                penalty = self.penalty(model, self.state.global_step)
+            self.accelerator.backward(penalty / self.current_gradient_accumulation_steps)
         self.loss_sum += loss.to(self.loss_sum.device)
         if self.report is not None:
             self.report(self.state.global_step + 1, self.state.max_steps, float(loss))

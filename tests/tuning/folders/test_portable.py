@@ -13,6 +13,7 @@ from attangent.tuning.loading import load_base
 from attangent.tuning.methods import Method
 from tests.adapters.tiny import save_bert, save_vit, write_images, write_rows
 
+pytestmark = pytest.mark.usefixtures("one_penalty")
 TEXTS = ["the cat sleeps", "a dog", "the old red dog runs", "no cat is new . the sun is blue"]
 
 

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import warnings
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from attangent.tuning.methods import Method
 from attangent.tuning.request import TrainingSettings
 from tests.adapters.tiny import save_bert, save_vit, write_images, write_rows
 
+pytestmark = pytest.mark.usefixtures("one_penalty")
 OLD = Path(__file__).parents[2] / "fixtures/tuning/old-run"
 
 
@@ -41,10 +43,21 @@ def tuned_run(folder, out, method="ntk", **own):
     return metrics
 
 
-@pytest.fixture(scope="module", params=["first", "mean"])
-def run(bert, tmp_path_factory, request):
-    out = tmp_path_factory.mktemp("run")
-    return tuned_run(bert, out, pooling=request.param), out
+@pytest.fixture(scope="module")
+def runs(bert, tmp_path_factory):
+    """Return the metrics and the folder of a run by method and pooling; each is tuned once."""
+
+    @cache
+    def run_of(method, pooling):
+        out = tmp_path_factory.mktemp("run")
+        return tuned_run(bert, out, method, pooling=pooling), out
+
+    return run_of
+
+
+@pytest.fixture(params=["first", "mean"])
+def run(runs, request):
+    return runs("ntk", request.param)
 
 
 def texts_of(folder):
@@ -54,9 +67,9 @@ def texts_of(folder):
 
 @pytest.mark.parametrize("method", ["ntk", "lora", "prefix", "head", "full", "ntk+lora"])
 @pytest.mark.parametrize("pooling", ["first", "normalised"])
-def test_every_method_loads_and_repeats_its_score(bert, tmp_path, method, pooling):
-    metrics = tuned_run(bert, tmp_path, method, pooling=pooling)
-    found = load_tuned(tmp_path)
+def test_every_method_loads_and_repeats_its_score(bert, runs, method, pooling):
+    metrics, folder = runs(method, pooling)
+    found = load_tuned(folder)
     texts, labels = texts_of(bert)
     answers = found.predict(texts)
     assert found.labels == ("cat", "dog")
@@ -75,10 +88,8 @@ def test_the_cards_snippet_runs(run, capsys):
 
 
 @pytest.mark.parametrize("method", ["ntk", "lora", "ntk+lora", "head"])
-@pytest.mark.parametrize("pooling", ["mean"])
-def test_a_pipeline_takes_it(bert, tmp_path, method, pooling):
-    tuned_run(bert, tmp_path, method, pooling=pooling)
-    found = attangent.load_tuned(tmp_path)
+def test_a_pipeline_takes_it(bert, runs, method):
+    found = attangent.load_tuned(runs(method, "normalised")[1])
     texts, _ = texts_of(bert)
     ours = found.predict(texts)
     for answer, theirs in zip(ours, found.pipeline()(texts), strict=True):
@@ -87,13 +98,13 @@ def test_a_pipeline_takes_it(bert, tmp_path, method, pooling):
 
 
 @pytest.mark.parametrize("method", ["head", "full"])
-def test_a_pipeline_by_path_takes_a_whole_model_that_reads_one_token(bert, tmp_path, method):
+def test_a_pipeline_by_path_takes_a_whole_model_that_reads_one_token(bert, runs, method):
     from transformers import pipeline
 
-    tuned_run(bert, tmp_path, method, pooling="first")
+    _, folder = runs(method, "first")
     texts, _ = texts_of(bert)
-    theirs = pipeline("text-classification", model=str(tmp_path / "seed-0/model"))(texts)
-    ours = load_tuned(tmp_path).predict(texts)
+    theirs = pipeline("text-classification", model=str(folder / "seed-0/model"))(texts)
+    ours = load_tuned(folder).predict(texts)
     assert [one["label"] for one in theirs] == [one.label for one in ours]
 
 
@@ -110,7 +121,7 @@ def test_there_is_no_pipeline_for_numbers(bert, tmp_path):
     exec(snippet, {})
 
 
-def test_peft_loads_it(bert, tmp_path):
+def test_peft_loads_it(bert, runs):
     from peft import PeftModel
     from transformers import AutoModelForSequenceClassification
 
@@ -119,22 +130,22 @@ def test_peft_loads_it(bert, tmp_path):
     register()
     texts, _ = texts_of(bert)
     for method in ("ntk", "lora"):
-        tuned_run(bert, tmp_path / method, method)
-        found = load_tuned(tmp_path / method)
+        _, folder = runs(method, "first")
+        found = load_tuned(folder)
         inputs = found.tokenizer(texts, padding=True, return_tensors="pt")
         base = AutoModelForSequenceClassification.from_pretrained(bert)
-        theirs = PeftModel.from_pretrained(base, weights_folder(tmp_path / method)).eval()
+        theirs = PeftModel.from_pretrained(base, weights_folder(folder)).eval()
         with torch.no_grad():
             torch.testing.assert_close(theirs(**inputs).logits, found.model(**inputs).logits)
 
 
-def test_weights_that_read_means_are_not_loaded_unawares(bert, tmp_path):
-    tuned_run(bert, tmp_path, pooling="mean")
+def test_weights_that_read_means_are_not_loaded_unawares(bert, runs):
+    _, folder = runs("ntk", "mean")
     from transformers import AutoModelForSequenceClassification
 
     base = AutoModelForSequenceClassification.from_pretrained(bert)
     with pytest.raises(AttangentError, match=r"pooling 'mean'.*load_tuned"):
-        attangent.load_adapter(base, tmp_path / "seed-0/adapter")
+        attangent.load_adapter(base, folder / "seed-0/adapter")
 
 
 def test_the_base_model_may_have_moved(bert, tmp_path):
@@ -154,6 +165,8 @@ def test_images(tmp_path):
         str(folder), *data, method=Method("ntk", top=1), training=TrainingSettings(epochs=1, batch=4)
     )
     (metrics,) = tune(given, tmp_path / "out")
+    assert given.kind == "image-classification"
+    assert metrics["head_parameters"] == 34
     files = sorted((tmp_path / "eval").rglob("*.png"))
     answers = load_tuned(tmp_path / "out").predict(files)
     hits = [answer.label == file.parent.name for answer, file in zip(answers, files, strict=True)]
@@ -204,14 +217,14 @@ def test_what_is_no_tuned_folder_is_said(bert, tmp_path):
     assert not is_tuned(tmp_path)
 
 
-def test_peft_alone_refuses_an_adapter_that_reads_means(bert, tmp_path):
+def test_peft_alone_refuses_an_adapter_that_reads_means(bert, runs):
     from peft import PeftModel
     from transformers import AutoModelForSequenceClassification
 
-    tuned_run(bert, tmp_path, "lora", pooling="mean")
+    _, folder = runs("lora", "normalised")
     base = AutoModelForSequenceClassification.from_pretrained(bert)
     with pytest.raises(KeyError, match=r"LORA with mean pooling: use attangent.load_tuned"):
-        PeftModel.from_pretrained(base, weights_folder(tmp_path))
+        PeftModel.from_pretrained(base, weights_folder(folder))
 
 
 def test_peft_asks_for_nothing_that_transformers_has_renamed(bert, tmp_path):

@@ -49,7 +49,7 @@ class TunedDescription:
         centre: Added to the scaled model output (regression).
         scale: Factor on the model output (regression).
         quantised: Precision of the frozen weights.
-        beside: Folder of the peft adapter that is active with it.
+        beside: Folder of a frozen peft adapter that is active with it, as version 0.2 could tune.
         chat: Whether prompts are turns of the tokenizer's chat template (causal-lm).
     """
 
@@ -141,7 +141,6 @@ def _describe(model: Any, task: "PreparedTask", request: "TuningRequest", folder
         centre=task.units.centre,
         scale=task.units.scale,
         quantised=request.quantised,
-        beside=None if request.beside is None else str(request.beside.resolve()),
         chat=task.chat,
     )
 
