@@ -35,7 +35,6 @@ PAGES = (
     "calls",
     "extend/index",
     "extend/forecaster",
-    "objections",
     "verdicts",
 )
 TALLEST = 2600
