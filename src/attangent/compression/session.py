@@ -14,7 +14,7 @@ from attangent._core.random import generator
 from attangent.adapters.attaching import detach
 from attangent.adapters.record import states_of
 from attangent.compression.pipeline import CompressionRun
-from attangent.compression.prompt import Reader, fingerprint
+from attangent.compression.prompt import BareReader, Reader, fingerprint
 from attangent.compression.prompt_cache import Piece
 from attangent.compression.quiz import ANSWER_TOKENS
 from attangent.compression.request import CompressionRequest
@@ -212,7 +212,8 @@ class ChatSession:
         size = self.folded or max(_FEWEST_FOLDED, len(self.history) // _FOLDED_TIMES)
         text = self.tokenizer.decode(self.history.tolist(), skip_special_tokens=True)
         # After turns of a chat, questions have the template's form: tokens are scored by that.
-        is_chat = bool(getattr(self.tokenizer, "chat_template", None))
+        templated = isinstance(self.reader, BareReader) or bool(self.prompt.roles)
+        is_chat = templated and bool(getattr(self.tokenizer, "chat_template", None))
         turns = [{"role": "user", "content": text}, {"role": "assistant", "content": "."}]
         request = CompressionRequest(turns if is_chat else text, keep=0, size=size, calibration=[text])
         prompt = CompressionRun(self.model, self.tokenizer, request, piece=piece).fit(size)
