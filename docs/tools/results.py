@@ -56,6 +56,15 @@ Six sets of different kinds, then nine competition sets ([more tables](competiti
 
 {competitions}
 
+## Stages
+
+How often `attangent stages` is right on 200 curves of 400 readings per case, and change points of the mean
+(ruptures, BIC penalty) ([how-to](stages.md)). Thresholds come from other seeds.
+
+    python -m benchmarks.suites.stages.detector
+
+{stages}
+
 ## Speed and memory
 
 Each line compares with a named peer in the same run; below 1 is less than the peer ([all
@@ -97,6 +106,41 @@ def tuning() -> str:
     return "\n\n".join([table, "\n".join(f"- tune less {gap}" for gap in gaps)])
 
 
+def shares(row: dict[str, Any], *keys: str) -> list[str]:
+    return [f"{row[key]:.1%}" for key in keys]
+
+
+def stages() -> str:
+    """Return how often a stage is reported where none is, and how often all are found."""
+    rows = {(row["method"], row["case"]): row for row in rows_of("detector_results.json")}
+    cases = [case for method, case in rows if method == "find_stages"]
+    flat = [case for case in cases if "false" in rows["find_stages", case]]
+    methods = ("find_stages", "ruptures")
+    false = [
+        (case, *(share for method in methods for share in shares(rows[method, case], "false")))
+        for case in flat
+    ]
+    right = [
+        (
+            case,
+            *shares(rows["find_stages", case], "right", "near", "held"),
+            *shares(rows["ruptures", case], "right"),
+        )
+        for case in cases
+        if case not in flat
+    ]
+    header = (
+        "curves with stages",
+        "all found",
+        "onset within 10 steps",
+        "interval holds it",
+        "ruptures: all found",
+    )
+    return "\n\n".join(
+        [markdown(("curves without a stage", "false onsets", "ruptures"), false), markdown(header, right)]
+    )
+
+
 def first_tables(name: str, count: int) -> str:
     """Return the first tables of a Markdown file with the sentence above each."""
     blocks = (RESULTS / name).read_text().strip().split("\n\n")
@@ -119,6 +163,7 @@ def page() -> str:
         tuning=tuning(),
         kinds=first_tables("kinds.md", 2),
         competitions=first_tables("competitions.md", 1),
+        stages=stages(),
         speed=speed(),
     )
 
