@@ -38,7 +38,7 @@ TINY = {"width": 16, "layers": 1, "batch": 32, "epochs": 1, "most_examples": 60}
 
 
 def test_syntax_comes_before_semantics():
-    finding = check("P3/figure-5")
+    finding = check("P3/figure-5", subjects=100, epochs=16)
     assert finding.verdict is Verdict.SMALLER
     assert all(line.kept for line in finding.conclusions if line.decides)
     assert measured(finding, "semantics when syntax is reached") < 0.2
