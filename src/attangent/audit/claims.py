@@ -114,8 +114,25 @@ class Failure:
                 raise AttangentError(f"the failure caused by {self.cause} needs a {name}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ClaimTexts:
+    """What a claim declares and its findings store; `Claim` describes the fields."""
+
+    quote: str = ""
+    rests_on: tuple[str, ...] = ()
+    repairs: str = ""
+    derivation: str = ""
+    sharp: str = ""
+    nature: str = ""
+    plain: str = ""
+    failure: Failure | None = None
+    erratum: str = ""
+    ours: tuple[str, ...] = ()
+    unconditional: bool = False
+
+
 @dataclass(frozen=True)
-class Claim:
+class Claim(ClaimTexts):
     """One statement of a paper with the check that measures it.
 
     Attributes:
@@ -165,18 +182,7 @@ class Claim:
     seconds: float = 1.0
     data: tuple[str, ...] = ()
     kind: Kind = "theorem"
-    quote: str = ""
-    rests_on: tuple[str, ...] = ()
-    repairs: str = ""
-    derivation: str = ""
-    sharp: str = ""
-    nature: str = ""
-    plain: str = ""
-    failure: Failure | None = None
     proof: Callable[[], Proof] | None = None
-    erratum: str = ""
-    ours: tuple[str, ...] = ()
-    unconditional: bool = False
 
     def __post_init__(self) -> None:
         for id in (self.id, *self.rests_on, *([self.repairs] if self.repairs else [])):

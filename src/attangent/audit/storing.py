@@ -21,7 +21,7 @@ import numpy as np
 
 from attangent._core.errors import AttangentError
 from attangent._core.files import real_folder, remove_leftovers, write_whole
-from attangent.audit.claims import NATURES, Failure, is_claim_id, kind_of, nature_of
+from attangent.audit.claims import NATURES, ClaimTexts, is_claim_id, kind_of, nature_of
 from attangent.audit.finding import Finding, Vector
 
 Arrays = dict[str, np.ndarray]
@@ -34,7 +34,7 @@ class Damaged(Exception):
 
 
 @dataclass(frozen=True)
-class Origin:
+class Origin(ClaimTexts):
     """Which statement a finding belongs to, and what produced it."""
 
     claim: str
@@ -46,17 +46,6 @@ class Origin:
     seed: int
     code: str
     kind: str = ""
-    quote: str = ""
-    rests_on: tuple[str, ...] = ()
-    repairs: str = ""
-    derivation: str = ""
-    sharp: str = ""
-    nature: str = ""
-    plain: str = ""
-    failure: Failure | None = None
-    erratum: str = ""
-    ours: tuple[str, ...] = ()
-    unconditional: bool = False
 
     def __post_init__(self) -> None:
         if not self.kind:  # an earlier version did not write it
