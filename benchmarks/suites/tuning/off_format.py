@@ -1,181 +1,193 @@
-"""A format learned from 60 rows, and what is left of the model outside it.
+"""A format learned from 48 rows, and what is left of the model outside it.
 
-Run `python -m benchmarks.suites.tuning.off_format OUT`. SmolLM2, sums in a format that it has to learn (48
-rows to train on, 12 to score), after each of four epochs: held-out loss and the perplexity of 12 GSM8K
-solutions as chat answers, relative to the base model; exact match at the end. A state and LoRA at two
-rates, with and without a KL term: KL(base || tuned) on 32 texts that the base model sampled. Settings of
-`tune` are chosen here, so that nothing is reported from here but this comparison. Finished runs in
-OUT/runs.jsonl are not repeated.
+Run `python -m benchmarks.suites.tuning.off_format OUT [TASK ...]`. SmolLM2-135M with its chat template; 48
+rows to train on, 40 held out. `sums` (answers between signs) and `relations` (subject -> object of a
+sentence) served for choosing; `numbers` (all numbers of a problem, in order) did not. Methods: `tune`'s
+default for completions, and LoRA alone: no KL term, no scaling back. Prints and appends to OUT/runs.jsonl,
+where finished runs are not repeated:
+
+- exact match and loss per token on the held-out rows;
+- outside: the perplexity of 12 texts as answers to their questions, relative to the base model's (`sums` and
+  `relations`: solutions of GSM8K; `numbers`: passages of BoolQ), and how often the most likely next token is
+  the base model's;
+- bleeding: the share of these 12 questions that get an answer in the format.
 """
 
-import copy
+import contextlib
+import csv
 import gzip
 import json
 import math
 import os
 import random
+import re
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attangent.tuning import completions
 from attangent.tuning.data.text import Completion
 from attangent.tuning.encoding import Padding, encode_completions, prompt_ids
 from attangent.tuning.loading import load_model, load_tokenizer, pad_with
 from attangent.tuning.methods import Method
 from attangent.tuning.prepared import PreparedTask
 from attangent.tuning.request import TrainingSettings
-from attangent.tuning.running import StartedMethod, start_method
-from attangent.tuning.trainer import SeededOrder, optimiser
+from attangent.tuning.running import run_method
 from benchmarks.suites.compression.bench_compress import smollm2_folder
 
-EPOCHS = 4
-BATCH = 16
 TRAIN = 48
-HELD = 12
-SAMPLES = 32
-SAMPLE_TOKENS = 32
-RUNS = (
-    ("lora", 5e-3, 0.0),
-    ("lora", 5e-3, 1.0),
-    ("ntk", None, 0.0),
-    ("lora", 2e-3, 0.0),
-    ("lora", 2e-2, 0.0),
-)
-"""Method, learning rate (None is the default) and weight of the KL term."""
+HELD = 40
+OUTSIDE = 12
+MAX_TOKENS = 256
+METHODS = ("default", "LoRA alone")
+_SPARE_TOKENS = 4
+_ANSWER_TOKENS = 12
 
 
-def rows_of(data: Path) -> tuple[list[Completion], list[Completion], list[Completion]]:
-    """Return the rows to train on, the held-out rows, and the rows outside the format."""
-    pairs = sums(random.Random(7))
-    with gzip.open(data / "gsm8k/train.jsonl.gz", "rt") as file:
-        others = [row for row in map(json.loads, file) if len(row["question"]) < 150][:HELD]
-    outside = [Completion(row["question"], row["answer"][:150]) for row in others]
-    return pairs[:TRAIN], pairs[TRAIN:], outside
+def sums(data: Path) -> list[Completion]:
+    """Sums of two numbers, all different, the answer between signs."""
+    pairs = [(a, b) for a in range(10, 100) for b in range(10, 100)]
+    chosen = random.Random(11).sample(pairs, TRAIN + HELD)
+    return [Completion(f"{a} and {b} make", f"<{a + b}>") for a, b in chosen]
 
 
-def sums(draw: random.Random) -> list[Completion]:
-    """Return sums of two numbers, all different, the answer between signs."""
-    pairs = draw.sample([(a, b) for a in range(10, 100) for b in range(10, 100)], TRAIN + HELD)
-    return [Completion(f"{a} and {b} make", f" <{a + b}>") for a, b in pairs]
+def relations(data: Path) -> list[Completion]:
+    """Sentences of CounterFact, to be written as subject -> object."""
+    with gzip.open(data / "counterfact/counterfact_true_false.csv.gz", "rt") as file:
+        true = [row for row in csv.DictReader(file) if row["label"] == "1"]
+    rows = list({row["subject"]: row for row in true}.values())
+    random.Random(11).shuffle(rows)
+    sentences = [f"{row['relation'].replace('{}', row['subject'])} {row['target']}." for row in rows]
+    objects = [f"{row['subject']} -> {row['target']}" for row in rows]
+    pairs = list(zip(sentences, objects, strict=True))[: TRAIN + HELD]
+    return [Completion(*pair) for pair in pairs]
 
 
-def base_samples(model: Any, tokenizer: Any) -> Tensor:
-    """Return texts that the model samples from the start of a chat's answer to nothing in particular."""
-    torch.manual_seed(0)
-    start = torch.tensor([prompt_ids(" ", tokenizer, True)]).repeat(SAMPLES, 1)
+def numbers(data: Path) -> list[Completion]:
+    """Problems of GSM8K; the answer lists their numbers."""
+    problems = [row["question"] for row in _json_lines(data / "gsm8k/test.jsonl.gz")]
+    random.Random(11).shuffle(problems)
+    listed = [(text, re.findall(r"\d+", text)) for text in problems if len(text) < 160 and "," not in text]
+    return [Completion(text, "; ".join(found)) for text, found in listed if len(found) > 1][: TRAIN + HELD]
+
+
+def solutions(data: Path) -> list[Completion]:
+    """Short problems of GSM8K with the start of their solutions."""
+    rows = [row for row in _json_lines(data / "gsm8k/train.jsonl.gz") if len(row["question"]) < 150]
+    return [Completion(row["question"], row["answer"][:150]) for row in rows[:OUTSIDE]]
+
+
+def passages(data: Path) -> list[Completion]:
+    """Questions of BoolQ with the start of the passage that answers them."""
+    rows = _json_lines(data / "superglue/BoolQ/val.jsonl.gz")[:OUTSIDE]
+    return [Completion(f"{row['question'].capitalize()}?", row["passage"][:150]) for row in rows]
+
+
+@dataclass(frozen=True)
+class FormatTask:
+    """Rows in a format, a pattern that tells the format, and texts outside it."""
+
+    rows: Callable[[Path], list[Completion]]
+    pattern: str
+    outside: Callable[[Path], list[Completion]]
+
+
+TASKS = {
+    "sums": FormatTask(sums, r"^\s*<\d+>", solutions),
+    "relations": FormatTask(relations, r" -> ", solutions),
+    "numbers": FormatTask(numbers, r"^\s*\d+(; \d+)+", passages),
+}
+
+
+def _json_lines(path: Path) -> list[dict[str, Any]]:
+    with gzip.open(path, "rt") as file:
+        return [json.loads(line) for line in file]
+
+
+def text_scores(model: Any, rows: list[Any], collate: Padding) -> tuple[float, list[Tensor]]:
+    """Return the mean loss per token of the completions, and the most likely token at each position."""
+    losses = []
+    likely = []
     with torch.no_grad():
-        return model.generate(
-            input_ids=start,
-            attention_mask=torch.ones_like(start),
-            min_new_tokens=SAMPLE_TOKENS,
-            max_new_tokens=SAMPLE_TOKENS,
-            do_sample=True,
-            pad_token_id=tokenizer.pad_token_id,
-        )
+        for row in rows:
+            batch = collate([row])
+            labels = batch.pop("labels")[:, 1:]
+            logits = model(**batch).logits[:, :-1][labels != -100]
+            losses.append(F.cross_entropy(logits, labels[labels != -100], reduction="none"))
+            likely.append(logits.argmax(-1))
+    return float(torch.cat(losses).mean()), likely
 
 
-def kl_to(model: Any, ids: Tensor, log_probs: Tensor) -> Tensor:
-    """Return the mean over tokens of KL(base || model)."""
-    logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[:, -SAMPLE_TOKENS:]
-    divergence = F.kl_div(logits.log_softmax(-1), log_probs, log_target=True, reduction="none")
-    return divergence.sum(-1).mean()
-
-
-def loss_on(model: Any, rows: list[Any], collate: Any) -> float:
-    """Return the mean loss per token of the completions."""
+def answers(model: Any, tokenizer: Any, prompts: list[str], tokens: int) -> list[str]:
+    """Answer all prompts with the most likely tokens."""
+    ids = [prompt_ids(prompt, tokenizer, True) for prompt in prompts]
+    longest = max(map(len, ids))
+    padded = torch.tensor([[tokenizer.pad_token_id] * (longest - len(row)) + row for row in ids])
+    mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in ids])
+    options = {"max_new_tokens": tokens, "do_sample": False, "pad_token_id": tokenizer.pad_token_id}
     with torch.no_grad():
-        losses = [float(model(**collate([row])).loss) for row in rows]
-    counts = [sum(label != -100 for label in row["labels"]) for row in rows]
-    return sum(loss * count for loss, count in zip(losses, counts, strict=True)) / sum(counts)
+        output = model.generate(input_ids=padded, attention_mask=mask, **options)
+    return tokenizer.batch_decode(output[:, longest:], skip_special_tokens=True)
 
 
-def exact_match(model: Any, tokenizer: Any, pairs: list[Completion]) -> float:
-    hits = 0
-    for pair in pairs:
-        ids = torch.tensor([prompt_ids(pair.prompt, tokenizer, True)])
-        options = {"max_new_tokens": 8, "do_sample": False, "pad_token_id": tokenizer.pad_token_id}
-        with torch.no_grad():
-            out = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), **options)
-        text = tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True)
-        hits += text.strip() == pair.text.strip()
-    return hits / len(pairs)
-
-
-def one_run(name: str, rate: float | None, weight: float, data: Path) -> dict[str, Any]:
-    """Train one method and score it after each epoch."""
+def one_run(name: str, method: str, data: Path, folder: Path) -> dict[str, Any]:
+    """Train one method on one task and score it inside and outside the format."""
+    task = TASKS[name]
+    pairs = task.rows(data)
+    outside = task.outside(data)
     tokenizer = load_tokenizer(smollm2_folder())
-    base = load_model(smollm2_folder(), "causal-lm").eval()
-    pad_with(base, tokenizer)
-    parts = rows_of(data)
-    train, held, outside = (encode_completions(part, tokenizer, 256, chat=True) for part in parts)
+    model = load_model(smollm2_folder(), "causal-lm").eval()
+    pad_with(model, tokenizer)
     collate = Padding(tokenizer.pad_token_id)
-    before = loss_on(base, outside, collate)
-    method = Method.from_dict({"name": name} | ({} if rate is None else {"learning_rate": rate}))
-    task = PreparedTask(copy.deepcopy(base), "causal-lm", train, collate, tokenizer=tokenizer)
-    started = start_method(task, method, TrainingSettings(epochs=EPOCHS), "closed-form")
-    model = started.task.model
-    samples = base_samples(base, tokenizer) if weight else None
-    record: list[dict[str, float]] = []
-    for _ in epochs_of(started, method, partial(penalty, model, base, samples, weight)):
-        ratio = math.exp(loss_on(model, outside, collate) - before)
-        record.append({"held_out_loss": loss_on(model, held, collate), "perplexity_ratio": ratio})
-        print(name, rate, weight, record[-1], flush=True)
-    exact = exact_match(model.eval(), tokenizer, parts[1])
-    return {"method": name, "rate": started.rate, "kl": weight, "exact": exact, "epochs": record}
+    parts = (pairs[:TRAIN], pairs[TRAIN:], outside)
+    train, held, texts = (encode_completions(part, tokenizer, MAX_TOKENS, chat=True) for part in parts)
+    before, likely = text_scores(model, texts, collate)
+    prepared = PreparedTask(model, "causal-lm", train, collate, tokenizer=tokenizer, chat=True)
+    began = time.process_time()
+    alone = {} if method == "default" else {"KL_WEIGHT": 0.0, "KEPT_CHANGE": 1.0}
+    with mock.patch.multiple(completions, **alone) if alone else contextlib.nullcontext():
+        tuned = run_method(prepared, Method("lora"), TrainingSettings(), "closed-form", folder).model.eval()
+    seconds = time.process_time() - began
+    after, now_likely = text_scores(tuned, texts, collate)
+    same = torch.cat([first == second for first, second in zip(likely, now_likely, strict=True)])
+    longest = max(len(tokenizer(pair.text)["input_ids"]) for pair in pairs) + _SPARE_TOKENS
+    given = answers(tuned, tokenizer, [pair.prompt for pair in pairs[TRAIN:]], longest)
+    right = [answer.strip() == pair.text for answer, pair in zip(given, pairs[TRAIN:], strict=True)]
+    elsewhere = answers(tuned, tokenizer, [pair.prompt for pair in outside], _ANSWER_TOKENS)
+    return {
+        "task": name,
+        "method": method,
+        "exact": sum(right) / len(right),
+        "held_out_loss": text_scores(tuned, held, collate)[0],
+        "perplexity_ratio": math.exp(after - before),
+        "same_token": float(same.double().mean()),
+        "bleeding": sum(bool(re.search(task.pattern, answer)) for answer in elsewhere) / len(elsewhere),
+        "processor_seconds": seconds,
+    }
 
 
-def penalty(model: Any, base: Any, samples: Tensor | None, weight: float) -> Tensor | float:
-    """Return the weighted KL term on some of the base model's samples; 0 without samples."""
-    if samples is None:
-        return 0.0
-    chosen = samples[torch.randperm(len(samples))[:8]]
-    with torch.no_grad():
-        target = base(input_ids=chosen).logits[:, -SAMPLE_TOKENS:].log_softmax(-1)
-    return weight * kl_to(model, chosen, target)
-
-
-def epochs_of(started: StartedMethod, method: Method, extra: Callable[[], Any]) -> Iterator[int]:
-    """Train as `tune` does, with an extra term in the loss; yield after each epoch, in evaluation mode."""
-    model = started.task.model
-    rows = started.task.train
-    optimisation = optimiser(model, started.rate, started.training, method.technique.rate_scale)
-    total = EPOCHS * -(-TRAIN // BATCH)
-    # The schedule of `tune`: the first tenth of the steps is warm-up, then the rate falls to zero.
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimisation, lambda step: min(step / 2, (total - step) / (total - 2))
-    )
-    order = SeededOrder(TRAIN, 0)
-    for epoch in range(EPOCHS):
-        model.train()
-        order.set_epoch(epoch)
-        indices = list(order)
-        for first in range(0, TRAIN, BATCH):
-            batch = started.task.collate([rows[i] for i in indices[first : first + BATCH]])
-            (model(**batch).loss + extra()).backward()
-            torch.nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], 1.0)
-            optimisation.step()
-            optimisation.zero_grad()
-            schedule.step()
-        model.eval()
-        yield epoch
-
-
-def main(out: Path) -> None:
+def main(out: Path, names: list[str]) -> None:
     torch.set_num_threads(1)
     out.mkdir(parents=True, exist_ok=True)
     path = out / "runs.jsonl"
-    done = path.read_text().splitlines() if path.is_file() else []
-    for run in RUNS[len(done) :]:
-        result = one_run(*run, Path(os.environ["ATTANGENT_DATA"]))
-        with path.open("a") as file:
-            file.write(json.dumps(result) + "\n")
+    lines = path.read_text().splitlines() if path.is_file() else []
+    done = {(run["task"], run["method"]) for run in map(json.loads, lines)}
+    for name in names or list(TASKS):
+        for method in METHODS:
+            if (name, method) not in done:
+                run = one_run(name, method, Path(os.environ["ATTANGENT_DATA"]), out / "checkpoints")
+                with path.open("a") as file:
+                    file.write(json.dumps(run) + "\n")
+                print(json.dumps(run), flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])
