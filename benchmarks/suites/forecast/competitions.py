@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from attangent._core.errors import AttangentError
 from attangent._core.files import write_whole
 from attangent._core.progress import track
-from attangent.forecast.data.panel import Panel, seasonal_scale
+from attangent.forecast.data.panel import Panel
 from attangent.forecast.pipeline.backtest import Backtest
 from attangent.forecast.pipeline.combination import PanelRequest, candidates, forecast_panel
 from attangent.forecast.pipeline.evaluation import coverage, mase, weighted_quantile_loss
@@ -87,7 +87,7 @@ def ours(data: Competition) -> list[dict]:
     start = time.process_time()
     found = forecast_panel(panel, PanelRequest(horizon, panel.period, PROBABILITIES))
     seconds = time.process_time() - start
-    scale, q = seasonal_scale(panel), found.quantiles
+    scale, q = panel.scale, found.quantiles
     tried = candidates(Backtest.of(panel, horizon))
     rows = [
         {"model": name, "mase": float(mase(data.test, panel.non_negative(one.forecasts), scale).mean())}
@@ -153,7 +153,7 @@ def rival(data: Competition, model: str, python: str, source: Path, kept: Path) 
     mean = ends["mean"]
     chosen = [k for k, one in enumerate(data.ids) if one in mean.index]
     ids = [data.ids[k] for k in chosen]
-    test, scale = data.test[chosen], seasonal_scale(data.panel)[chosen]
+    test, scale = data.test[chosen], data.panel.scale[chosen]
     naive = float(mase(test, last_season_of(data)[chosen], scale).mean())
     row = {"set": data.name, "model": model, "naive": naive, "series": len(chosen)}
     row |= {"mase": float(mase(test, mean.loc[ids].to_numpy(), scale).mean())}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from attangent._core.files import write_whole
 from attangent.forecast import SeriesForecaster
-from attangent.forecast.data.panel import Panel, seasonal_scale
+from attangent.forecast.data.panel import Panel
 from attangent.forecast.pipeline.evaluation import coverage, mase, weighted_quantile_loss
 from benchmarks.suites.forecast.competitions import markdown, naive_quantiles
 
@@ -55,7 +55,7 @@ def score(name: str, folder: Path, kept: Path) -> list[dict]:
     series = dict(zip(forecaster.series_.ids, forecaster.series_.series, strict=True))
     ids = sorted(series, key=lambda key: -len(series[key]))
     actual = wide(frame[frame["part"] == "test"], ["y"], ids)[:, :, 0]
-    scale = seasonal_scale(Panel.of([series[key] for key in ids], period))
+    scale = Panel.of([series[key] for key in ids], period).scale
     naive = naive_quantiles([series[key] for key in ids], period, horizon, PROBABILITIES)
     quantiles = {"attangent": wide(forecasts, [f"attangent-q{p:g}" for p in PROBABILITIES], ids)}
     times = {"attangent": seconds}

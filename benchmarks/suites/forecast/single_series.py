@@ -14,7 +14,7 @@ import pandas as pd
 
 from attangent._core.files import write_whole
 from attangent._core.progress import track
-from attangent.forecast.data.panel import Panel, seasonal_scale
+from attangent.forecast.data.panel import Panel
 from attangent.forecast.pipeline.backtest import Backtest
 from attangent.forecast.pipeline.combination import PanelRequest, candidates, forecast_panel
 from attangent.forecast.pipeline.evaluation import coverage, mase
@@ -31,7 +31,7 @@ def alone(data: Competition, count: int) -> dict[str, float]:
 
 
 def _one(panel: Panel, actual: np.ndarray) -> dict[str, float]:
-    horizon, scale = actual.shape[1], seasonal_scale(panel)
+    horizon, scale = actual.shape[1], panel.scale
     backtest = Backtest.of(panel, horizon)
     found = forecast_panel(panel, PanelRequest(horizon, panel.period, (0.025, 0.1, 0.9, 0.975)), backtest)
     tried = candidates(backtest)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from attangent import AttangentError
-from attangent.forecast.data.panel import Logarithms, Panel, seasonal_scale
+from attangent.forecast.data.panel import Logarithms, Panel
 
 
 def test_series_end_together_longest_first():
@@ -21,7 +21,7 @@ def test_scale_is_that_of_mase_and_never_zero():
     long, short = rng.normal(size=20), rng.normal(size=4)
     panel = Panel.of([long, np.full(6, 7.0), np.zeros(5), short], 4)
     expected = [np.abs(long[4:] - long[:-4]).mean(), 7.0, 1.0, np.abs(np.diff(short)).mean()]
-    np.testing.assert_allclose(seasonal_scale(panel), expected)
+    np.testing.assert_allclose(panel.scale, expected)
 
 
 @pytest.mark.parametrize("series", [[], [np.arange(2.0)], [np.arange(3.0), np.arange(4.0)]])

@@ -5,7 +5,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from sklearn.linear_model import Ridge
 
-from attangent.forecast.data.panel import Panel, seasonal_scale
+from attangent.forecast.data.panel import Panel
 from attangent.forecast.models import pooled_ridge
 from attangent.forecast.models.pooled_ridge import PooledRidge, WindowMoments, forecasts_of, lookbacks
 
@@ -24,7 +24,7 @@ def test_against_ridge_on_all_windows(constants):
     panel = Panel(panel.values, panel.lengths, panel.period, kinds)
     columns = {"one": np.ones((12, 1)), "category": np.eye(3)[kinds]}[constants]
     sums = WindowMoments.of(panel, H, L, np.ones(len(panel), dtype=bool))
-    rows, added, scale = [], [], seasonal_scale(panel)
+    rows, added, scale = [], [], panel.scale
     for values, length, s, own in zip(panel.values, panel.lengths, scale, columns, strict=True):
         windows = sliding_window_view(values[-length:], L + H)
         rows.append((windows - windows[:, L - 1 : L]) / s)

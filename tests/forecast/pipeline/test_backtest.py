@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attangent.forecast.data.panel import Panel, seasonal_scale
+from attangent.forecast.data.panel import Panel
 from attangent.forecast.pipeline.backtest import Backtest, origins
 
 
@@ -29,7 +29,7 @@ def test_errors_are_in_seasonal_steps_of_the_values_before():
     trial = trials(panel, 5)[0]
     earlier = panel.before(5)
     forecasts = trial.members["persistence"]
-    expected = np.abs(panel.values[:, -5:] - earlier.values[:, -1:]).mean(axis=1) / seasonal_scale(earlier)
+    expected = np.abs(panel.values[:, -5:] - earlier.values[:, -1:]).mean(axis=1) / earlier.scale
     np.testing.assert_allclose(trial.errors(forecasts), expected)
     assert trial.residuals(forecasts).shape == (2, 5)
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from attangent.forecast.data.panel import Panel, seasonal_scale
+from attangent.forecast.data.panel import Panel
 from attangent.forecast.pipeline.combination import PanelRequest, forecast_panel
 from attangent.forecast.pipeline.effects import (
     POOLED_COUNTS_FOR,
@@ -31,7 +31,7 @@ def test_the_effect_of_a_column_is_found_and_taken_off():
 
 def test_one_series_by_the_formula():
     panel, (columns,) = made(count=1)
-    x, s = np.diff(columns, axis=0), seasonal_scale(panel)
+    x, s = np.diff(columns, axis=0), panel.scale
     y = np.diff(panel.values[0]) / s
     G, g, spread = x.T @ x, x.T @ y, float((x**2).mean())
     pooled = g / (G[0, 0] + 1e-3 * len(x) * spread)

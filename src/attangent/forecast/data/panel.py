@@ -92,7 +92,10 @@ class Panel:
 
     @cached_property
     def scale(self) -> Array:
-        """(N,): what `seasonal_scale` returns, computed once."""
+        """(N,): mean_t |y_t - y_{t-m}|, the error that MASE divides by; m = 1 for a series without a season.
+
+        Never zero: a series that repeats exactly gets its mean absolute value, a series of zeros 1.
+        """
         size = np.nanmean(np.abs(self.values), axis=1)
         step = _mean_step(self.values, 1)
         scale = _mean_step(self.values, self.period) if self.period > 1 else step
@@ -126,14 +129,6 @@ class Panel:
 def non_negative(low: NDArray[np.bool_], values: Array) -> Array:
     """Clip values (N, H, ...) at zero for series whose `low` is True: those that never were below it."""
     return np.where(low.reshape(-1, *[1] * (values.ndim - 1)), np.maximum(values, 0.0), values)
-
-
-def seasonal_scale(panel: Panel) -> Array:
-    """s_n = mean_t |y_t - y_{t-m}| (N,), the error that MASE divides by; m = 1 for a series without a season.
-
-    Never zero: a series that repeats exactly gets its mean absolute value, a series of zeros 1.
-    """
-    return panel.scale
 
 
 def _mean_step(values: Array, lag: int) -> Array:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from attangent.forecast.data.panel import Panel, seasonal_scale
+from attangent.forecast.data.panel import Panel
 from attangent.forecast.models import MODELS
 from attangent.forecast.models.base import PanelModel
 
@@ -99,7 +99,7 @@ class Backtest:
             start = known.values.shape[1] - origin
             actual = known.values[: len(earlier), start : start + min(origin, self.horizon)]
             scored = earlier.lengths >= FEWEST_VALUES
-            trials.append(Trial(self.members(back + origin), actual, seasonal_scale(earlier), scored))
+            trials.append(Trial(self.members(back + origin), actual, earlier.scale, scored))
         return trials
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attangent._core.checks import check_choice
-from attangent.forecast.data.panel import Panel, seasonal_scale
+from attangent.forecast.data.panel import Panel
 from attangent.forecast.models import MODELS
 from attangent.forecast.pipeline.backtest import FEWEST_VALUES, LONG, Backtest, Trial
 from attangent.forecast.pipeline.demand import demand_forecasts
@@ -134,7 +134,7 @@ def candidates(backtest: Backtest, back: int = 0) -> dict[str, Candidate]:
     members = backtest.members(back)
     trials = backtest.trials(back)
     everywhere = [members, *(trial.members for trial in trials)]
-    scale = seasonal_scale(backtest.panel.before(back))
+    scale = backtest.panel.before(back).scale
     results = {}
     for name in SIMPLE:
         runs = [(run[name], np.zeros_like(run[name])) for run in everywhere]
@@ -183,7 +183,7 @@ def forecast_from(backtest: Backtest, back: int, request: PanelRequest) -> Panel
     spread = error_quantiles(chosen.residuals, chosen.spread, panel.period, probabilities, panel.lengths)
     constant = np.nanmax(panel.values, axis=1) == np.nanmin(panel.values, axis=1)
     forecasts[constant] = panel.values[constant, -1:]
-    scale = np.where(constant, 0.0, seasonal_scale(panel))
+    scale = np.where(constant, 0.0, panel.scale)
     quantiles = panel.non_negative(forecasts)[:, :, None] + scale[:, None, None] * spread
     models = np.full(len(panel), model, dtype=object)
     if model == "combination" and panel.lengths[-1] < SHORT:

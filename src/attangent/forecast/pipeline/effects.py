@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from attangent.forecast.data.panel import Panel, seasonal_scale
+from attangent.forecast.data.panel import Panel
 from attangent.forecast.pipeline.backtest import FEWEST_VALUES
 from attangent.forecast.pipeline.combination import PanelForecast, PanelRequest, forecast_panel
 
@@ -61,7 +61,7 @@ def _helps(panel: Panel, past: Sequence[Array], request: PanelRequest) -> tuple[
     adjusted = forecast_panel(without(earlier, known, sizes), trial).forecasts
     adjusted = adjusted + ahead(known, later, sizes).sum(axis=2)
     plain = forecast_panel(earlier, trial).forecasts
-    scale = seasonal_scale(earlier)[:, None]
+    scale = earlier.scale[:, None]
     used, unused = (float((np.abs(f - actual) / scale).mean()) for f in (adjusted, plain))
     if used < unused:
         return True, f"the covariates lowered the error of the last {back} values, so they were used"
@@ -75,7 +75,7 @@ def effects(panel: Panel, past: Sequence[Array]) -> Array:
     them together, D the mean square of each column's steps and k = 20. A series with few steps, or whose
     columns hardly move, takes the effects of the others.
     """
-    scale = seasonal_scale(panel)
+    scale = panel.scale
     grams = []
     crosses = []
     count = 0

@@ -15,7 +15,7 @@ from attangent._core.display import brief, table_html
 from attangent._core.errors import AttangentError
 from attangent._core.plots import bars, finished, in_style, one_panel
 from attangent.forecast.data.gaps import GAPS, Gaps
-from attangent.forecast.data.panel import SHORTEST, Panel, seasonal_scale
+from attangent.forecast.data.panel import SHORTEST, Panel
 from attangent.forecast.data.series import SeriesColumns, SeriesSet, read_series
 from attangent.forecast.pipeline.backtest import Backtest
 from attangent.forecast.pipeline.combination import PanelRequest, candidates, forecast_panel, model_names
@@ -179,7 +179,7 @@ def _score(backtest: Backtest, actual: Array, model: str) -> dict[str, float]:
     result = forecast_panel(panel, request, backtest)
     q = result.quantiles
     return {
-        "mase": float(mase(actual, result.forecasts, seasonal_scale(panel)).mean()),
+        "mase": float(mase(actual, result.forecasts, panel.scale).mean()),
         "smape": float(smape(actual, result.forecasts).mean()),
         "wql": weighted_quantile_loss(actual, q[:, :, len(ENDS) :], np.array(QUANTILES)),
         "within 80 %": coverage(actual, q[:, :, 1], q[:, :, 2]),
