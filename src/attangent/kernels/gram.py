@@ -9,7 +9,7 @@ In units of one bare GEMM (rows x m)(m x rows), rows = points x outputs:
 | pairs  | 1/4 (1/2 for test-train)       | many outputs                      |
 
 `pairs` multiplies products of gates, one row per pair of points, with products of values, one row per pair
-of outputs: both kinds of pairs are unordered, hence the quarter. docs/kernels.md has measurements.
+of outputs: both kinds of pairs are unordered, hence the quarter. docs/benchmarks.md has measurements.
 """
 
 from typing import Literal, Protocol, get_args, runtime_checkable
