@@ -72,9 +72,9 @@ def test_rows_are_narrower_after_longer_prompts():
     model = tiny_llama(layers=2)
     assert scored_width(prefill(model, PROMPT)) == 96
     with_long = prefill(model, PROMPT)
-    keys = torch.zeros(2, 40_000, 8)
+    keys = torch.zeros(2, 60_000, 8)
     with_long = replace(with_long, layers={"a": (keys, keys)})
-    assert scored_width(with_long) == (3 << 21) // 80_000
+    assert scored_width(with_long) == (9 << 20) // 120_000
 
 
 def test_room_that_is_used_again_gives_the_same_scores():
