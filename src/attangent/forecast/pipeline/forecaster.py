@@ -41,8 +41,8 @@ class SeriesForecaster(Parameters):
     The models depend on the horizon, so `fit` reads and checks the series and `predict` fits.
 
     Args:
-        models: "auto", or the name of a model: combination, smoothing, theta, ridge, linear, intermittent,
-            seasonal, persistence. A list gives one column per name.
+        models: "auto", or the name of a model: combination, smoothing, theta, ridge, folded, linear,
+            intermittent, seasonal, persistence. A list gives one column per name.
         period: Number of steps after which the calendar repeats; by default 12 for months, 7 for days, ...
             Weekly series, and those sampled several times per day, choose between two by held-out errors.
         freq: Step between times as pandas writes it ("D", "MS"), or a number; by default found.
@@ -186,6 +186,12 @@ class SeriesForecaster(Parameters):
 
         Raises:
             AttangentError: If the forecaster is not fitted or an argument is out of range.
+
+        Example:
+            >>> days = pd.date_range("2024-01-01", periods=28)
+            >>> df = pd.DataFrame({"unique_id": "a", "ds": days, "y": np.arange(28) % 7})
+            >>> SeriesForecaster().fit(df).predict(2, quantiles=[0.1]).columns.tolist()
+            ['unique_id', 'ds', 'attangent', 'attangent-q0.1']
         """
         names = _listed(self.models)
         frames = [self.outlook(h, level, X_df=X_df, quantiles=quantiles, model=name).frame for name in names]
