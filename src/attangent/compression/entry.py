@@ -48,8 +48,10 @@ def compress(
 ) -> CompressedPrompt:
     """Compress a prompt into `size` virtual tokens per layer and KV head of a causal language model.
 
-    A prompt of at most `size` tokens is kept exactly. A prompt longer than the model's context or a layer's
-    window is compressed piece by piece, with `size` tokens per piece.
+    A virtual token is one key and one value that attention sees instead of the prompt's. A prompt of at most
+    `size` tokens is kept exactly. A prompt longer than the model's context or a layer's window is compressed
+    piece by piece, with `size` tokens per piece. `compress_to_folder` searches for the smallest size that
+    keeps the answers.
 
     Args:
         model: A bare causal language model.
@@ -73,6 +75,7 @@ def compress(
     Example:
         >>> guide = [{"role": "system", "content": Path("guide.md").read_text()}]  # doctest: +SKIP
         >>> prompt = attangent.compress(model, tokenizer, guide, size=64)  # doctest: +SKIP
+        >>> prompt.save(model, "guide")  # doctest: +SKIP
         >>> ChatSession(model, tokenizer, prompt).say("Who is the mayor?")  # doctest: +SKIP
     """
     if _are_texts(prompt):
