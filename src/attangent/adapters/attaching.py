@@ -54,7 +54,7 @@ def attach(
         name: A name for the adapter.
         calibration: One batch of the model's inputs or several, about 100 examples, to measure the units of
             calibrated states on.
-        prompt: Inputs of the prompt for init `text`.
+        prompt: Inputs of the real prompt to start from; needed if `config.init` is "text".
         states: Ready states by layer name; other layers get none.
 
     Returns:

@@ -139,7 +139,9 @@ def compare_to_ridge(
     rules: Iterable[str] | None = None,
     most: float = 0.1,
 ) -> Comparison:
-    """Ask a predictor for answers to a dictionary's queries on fresh prompts and compare them with rules.
+    """Find the known rule, such as ridge regression, whose answers are nearest to those of a predictor.
+
+    The predictor answers the dictionary's queries on fresh prompts, and so does each rule.
 
     Args:
         predictor: Maps tokens (N, d), labels (count, N) and queries (Q, d) to answers (count, Q).

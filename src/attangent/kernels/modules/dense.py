@@ -41,11 +41,12 @@ def tangent_kernel(
     memory_limit: float = DEFAULT_MEMORY_LIMIT,
     output: Output | None = None,
 ) -> Float[Tensor, "rows columns"]:
-    """Compute J(x1) J(x2)' with J = dF/dtheta of a module with O outputs per point.
+    """Compute J(x1) J(x2)', where J holds the derivative of every output in every parameter of a module.
 
-    Rows and columns are in output-major order, as for the networks of this package and `predict_training`.
-    Jacobians are computed for as many points at a time as `memory_limit` allows, and for fewer parameters at
-    a time if the Jacobian of one point does not fit.
+    It predicts how the module learns (`predict_training`). O is the number of outputs per point. Rows and
+    columns are in output-major order, as for the networks of this package and `predict_training`. Jacobians
+    are computed for as many points at a time as `memory_limit` allows, and for fewer parameters at a time if
+    the Jacobian of one point does not fit.
 
     Args:
         module: Any module whose outputs depend on each point alone.
