@@ -203,30 +203,38 @@ def _interruptible() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Set environment variables, and restore them afterwards."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
 def _limited_threads(jobs: int | None) -> Iterator[None]:
     """Limit numerical libraries to `jobs` threads, by default to the cores that this process may use.
 
     Left alone, torch would start one thread per core of the machine, also in a container with fewer.
     """
-    before = os.environ.get("OMP_NUM_THREADS")
-    if jobs is None and (before is not None or "torch" in sys.modules):
+    if jobs is None and ("OMP_NUM_THREADS" in os.environ or "torch" in sys.modules):
         yield
         return
     from joblib import cpu_count
     from threadpoolctl import threadpool_limits
 
     count = cpu_count() if jobs is None else check_size("jobs", jobs)
-    os.environ["OMP_NUM_THREADS"] = str(count)  # for libraries that are loaded from here on
     if jobs is not None and "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(jobs)
-    try:
-        with threadpool_limits(count):
-            yield
-    finally:
-        if before is None:
-            del os.environ["OMP_NUM_THREADS"]
-        else:
-            os.environ["OMP_NUM_THREADS"] = before
+    # the variable is for libraries that are loaded from here on
+    with _environment({"OMP_NUM_THREADS": str(count)}), threadpool_limits(count):
+        yield
 
 
 @contextlib.contextmanager
@@ -238,25 +246,18 @@ def _silent_libraries(silent: bool) -> Iterator[None]:
     if not silent:
         yield
         return
-    before = {name: os.environ.get(name) for name in _SILENT}
     logging = sys.modules.get("transformers.utils.logging")
     level = None if logging is None else logging.get_verbosity()
     bars = logging is not None and logging.is_progress_bar_enabled()
-    os.environ.update(_SILENT)
     if logging is not None:
         logging.set_verbosity_error()
         logging.disable_progress_bar()
     try:
-        with warnings.catch_warnings():
+        with _environment(_SILENT), warnings.catch_warnings():
             for library in ("transformers", "huggingface_hub", "peft", "accelerate"):
                 warnings.filterwarnings("ignore", module=rf"{library}(\.|$)")
             yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
         if logging is not None:
             logging.set_verbosity(level)
             if bars:

@@ -20,7 +20,6 @@ TOKENS = tl.constexpr(1)
 FEATURES = tl.constexpr(2)
 ELU = tl.constexpr(0)
 GELU = tl.constexpr(1)
-IDENTITY = tl.constexpr(2)
 LOG2_E = tl.constexpr(1.4426950408889634)
 LN_2 = tl.constexpr(0.6931471805599453)
 
