@@ -169,18 +169,6 @@ def test_the_penalty_keeps_a_tuned_model_near_its_base(llama, tmp_path, monkeypa
     assert ratios[1] < 1 + (ratios[0] - 1) / 2
 
 
-def test_a_share_of_loras_change_is_kept(llama, tmp_path, monkeypatch):
-    ends = []
-    for share in (1.0, 0.5):
-        monkeypatch.setattr(completions, "KEPT_CHANGE", share)
-        training = TrainingSettings(epochs=1, batch=8)
-        result = run_method(task_of(llama), Method("lora"), training, "closed-form", tmp_path / str(share))
-        ends.append(trained_tensors(result.model))
-    for name, tensor in ends[0].items():
-        assert tensor.abs().max() > 0
-        torch.testing.assert_close(ends[1][name], tensor * (0.5 if "lora_B" in name else 1.0))
-
-
 def test_accumulated_steps_have_the_same_penalty(llama, tmp_path):
     ends = []
     for batch, accumulate in ((8, 1), (4, 2)):

@@ -37,8 +37,6 @@ _TEXTS_PER_STEP = 4
 _TEXT_TOKENS = 64
 # Weight of the KL term per token relative to the loss per token.
 KL_WEIGHT = 1.0
-# Share of LoRA's change that is kept after the training.
-KEPT_CHANGE = 0.75
 _CONTENT = "CONTENT"
 
 

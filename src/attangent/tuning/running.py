@@ -10,7 +10,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attangent._core.errors import AttangentError
-from attangent.tuning import completions
 from attangent.tuning.completions import BaseTexts, BestEpoch
 from attangent.tuning.encoding import calibration_batches
 from attangent.tuning.loading import check_gradients
@@ -110,7 +109,6 @@ def run_method(
         _average_with_refit(started.task, training.seed)
     metrics = {"learning_rate": started.rate, **cost, **({} if best is None else best.restore(trainer))}
     if texts is not None:
-        method.technique.scale_back(started.task.model, completions.KEPT_CHANGE)
         metrics["base_texts_perplexity_ratio"] = texts.perplexity_ratio(started.task.model)
     return TrainedMethod(started.task.model, trainer, metrics, started.closed_form)
 

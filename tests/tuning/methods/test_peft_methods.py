@@ -53,22 +53,6 @@ def scales(model):
     return {scale for one in found for scale in one.values()}
 
 
-def test_scaling_back_keeps_a_share_of_loras_change():
-    method = Method("lora", rank=4)
-    model = adapt(tiny("bert"), method, "classification", 0)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if parameter.requires_grad:
-                torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(len(name)))
-    layers = [one for one in model.modules() if hasattr(one, "lora_A")]
-    before = [layer.get_delta_weight("default") for layer in layers]
-    head = model.classifier.modules_to_save["default"].weight.clone()
-    method.technique.scale_back(model, 0.75)
-    for layer, change in zip(layers, before, strict=True):
-        torch.testing.assert_close(layer.get_delta_weight("default"), 0.75 * change)
-    assert torch.equal(model.classifier.modules_to_save["default"].weight, head)
-
-
 @pytest.mark.parametrize(
     ("settings", "parameters"),
     [

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import nn
 
 from attangent._core.errors import AttangentError, loading
@@ -106,12 +105,6 @@ class Lora(AnyPeft):
 
     def settings(self, model: Any, method: "Method", context: MethodContext) -> dict[str, Any]:
         return {"peft_type": "LORA", "r": method.rank, "lora_alpha": 2 * method.rank, **method.peft}
-
-    def scale_back(self, model: Any, factor: float) -> None:
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                if ".lora_B." in name:  # the change of a layer is lora_B lora_A
-                    parameter.mul_(factor)
 
 
 class PrefixTokens(AnyPeft):

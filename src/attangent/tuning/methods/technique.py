@@ -66,10 +66,6 @@ class Technique(ABC):
         """Return the learning rate of a parameter relative to that of the method."""
         return 1.0
 
-    def scale_back(self, model: Any, factor: float) -> None:
-        """Multiply the change that training has made by `factor`; methods that cannot change nothing."""
-        return
-
     @abstractmethod
     def save(self, model: Any, folder: Path) -> None:
         """Write the trained parts into `folder`."""
