@@ -72,7 +72,7 @@ def test_all_columns_one_level_quietly(csv):
     [
         (["--target", "loud"], "no column 'loud', there are 'date', 'load', 'price'"),
         (["--intervals", "80"], "--intervals is '80'"),
-        (["--horizon", "0"], "h is 0"),
+        (["--horizon", "0"], "horizon is 0"),
         (["--period", "0"], "period is 0"),
         (["--out", "nowhere/out.csv"], "there is no folder"),
         (["--date", "when"], "no column 'when'"),

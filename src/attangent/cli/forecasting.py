@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attangent._core.checks import check_size
 from attangent._core.errors import AttangentError
 from attangent._core.files import check_file, only_writer, real_folder, remove_leftovers, writing
 from attangent._core.progress import Bars
@@ -113,6 +114,7 @@ def forecast(
 
     With --out, an interrupted run resumes where it stopped.
     """
+    check_size("horizon", horizon)
     levels = _levels(intervals)
     _check_files(out, plot, report, fitted, contributions)
     id_ = id_ or _usual_id(file)

@@ -144,6 +144,17 @@ def test_thousands_separators_are_read_and_one_bad_cell_is_named(csv):
         read_frame(write(csv, times, values=[*range(6), "n/k", *range(41)]))
 
 
+def test_one_bad_cell_among_decimal_commas_is_named_and_no_answer_is_missing(csv):
+    times = HOURS.strftime("%Y-%m-%d %H:%M")
+    values = [f"1.{k:03d},5" for k in range(48)]
+    text = write(csv, times, "date;value", [*values[:5], "kaputt", *values[6:]], ";")
+    with pytest.raises(AttangentError, match="column 'value' is not numeric: row 6 holds 'kaputt'"):
+        read_frame(text)
+    found = read_frame(write(csv, times, "date;value", [*values[:5], "k.A.", *values[6:]], ";"))
+    np.testing.assert_allclose(found.frame["value"], np.arange(1000.5, 1048))
+    assert any("1 missing value" in note for note in found.notes)
+
+
 def test_seconds_since_1970_under_another_name_are_times_and_not_a_target(csv):
     found = read_frame(write(csv, HOURS.as_unit("ns").asi8 // 10**9, "when,value"))
     assert list(found.frame.columns) == ["value"]

@@ -15,7 +15,25 @@ MOST_FILLED = 0.5
 """Largest fraction of a series that may be filled in."""
 MOST_REPEATED = 0.1
 """Largest fraction of rows that may repeat a time before a table counts as several stacked series."""
-_MISSING = ["?", "-", "--", "missing", "Missing", "nil", "NIL", ".", "inf", "-inf", "Inf", "-Inf", "#VALUE!"]
+_MISSING = [
+    "k.A.",
+    "k. A.",
+    "n.v.",
+    "n. v.",
+    "?",
+    "-",
+    "--",
+    "missing",
+    "Missing",
+    "nil",
+    "NIL",
+    ".",
+    "inf",
+    "-inf",
+    "Inf",
+    "-Inf",
+    "#VALUE!",
+]
 _DATE_NAMES = ("date", "datetime", "timestamp", "time", "ds", "day", "month", "year", "datum")
 _SEPARATORS = (",", ";", "\t", "|")
 _EMPTY = ["", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NULL", "null", "NaN", "nan", "-nan", "None"]
@@ -136,17 +154,29 @@ def _parsed(cells: pd.Series, thousands: str, decimal: str) -> pd.Series:
 
 
 def read_numbers(column: pd.Series, notes: list[str]) -> pd.Series:
-    """Read a column as numbers, with thousands separators as in 3,005.67 or 3.010,37; NaN for other text."""
+    """Read a column as numbers, with thousands separators as in 3,005.67 or 3.010,37; NaN for other text.
+
+    What most cells that are not plain numbers look like decides for the column.
+    """
     values = pd.Series(pd.to_numeric(column, errors="coerce"), dtype=np.float64)
-    if not (values.isna() & column.notna()).any():
+    odd = values.isna() & column.notna()
+    if not odd.any():
         return values
     cells = _bare(column)
-    if cells.str.fullmatch(_POINT).all():
-        notes.append(f"commas in {column.name!r} were read as thousands separators")
-        return _parsed(cells, ",", ".").reindex(column.index)
-    if cells.str.fullmatch(_COMMA).all():
-        notes.append(f"{column.name!r} was read with decimal commas, and points as thousands separators")
-        return _parsed(cells, ".", ",").reindex(column.index)
+    odd_cells = cells[odd[cells.index].to_numpy()]
+    for form, thousands, decimal, note in (
+        (_POINT, ",", ".", f"commas in {column.name!r} were read as thousands separators"),
+        (
+            _COMMA,
+            ".",
+            ",",
+            f"{column.name!r} was read with decimal commas, and points as thousands separators",
+        ),
+    ):
+        if odd_cells.str.fullmatch(form).mean() > 0.5:
+            notes.append(note)
+            usual = cells[cells.str.fullmatch(form).to_numpy()]
+            return _parsed(usual, thousands, decimal).reindex(column.index)
     return values
 
 
