@@ -19,8 +19,9 @@ docs/tools/results.py` writes this page.
 ## Compression
 
 Right answers to 25 hand-written questions on each of four documents of about 500 tokens, SmolLM2-135M.
-Documents and questions were fixed before anything was measured. "8x" means an eighth of the prompt's memory
-([how-to](compress.md)).
+Documents and questions were fixed before anything was measured. "8x" means an eighth of the prompt's memory.
+`recall` is attangent's method; "its quiz claims" is what `compress` says about itself, from questions that it
+makes of the text ([how-to](compress.md)).
 
     python -m benchmarks.suites.compression.documents
 

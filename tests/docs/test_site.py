@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from docs.tools.check_site import problems
+from docs.tools.commands import on_page_content
 
 import attangent
 
@@ -159,3 +160,17 @@ def test_a_built_site_is_searched_for_foreign_hosts_and_dead_links(tmp_path, hea
     assert problems(tmp_path) == wrong
     (tmp_path / "style.css").write_text("body { background: url(https://example.org/x.png) }")
     assert problems(tmp_path) == [*wrong, "style.css fetches a style or font from elsewhere"]
+
+
+@pytest.mark.parametrize(
+    ("code", "language"),
+    [
+        ("attangent demo tune", "sh"),
+        ("A=b make test", "sh"),
+        ("attangent: no such file", "text"),
+        ("7 of 7", "text"),
+    ],
+)
+def test_blocks_of_commands_wrap(code, language):
+    html = '<div class="language-{} highlight"><pre><span></span><code>{}\n</code></pre></div>'
+    assert on_page_content(html.format("text", code)) == html.format(language, code)
