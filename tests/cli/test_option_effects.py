@@ -376,11 +376,7 @@ def test_tune_refuses_what_it_would_ignore(requested, words, message):
             "[training]\nwarmup = 0.2",
             "training.warmup has no effect on the method probe",
         ),
-        (("--method", "probe"), "start = 'random'", "start has no effect on the method probe"),
-        (CAUSAL[-2:], "pooling = 'mean'", "pooling has no effect on causal-lm"),
-        (CAUSAL[-2:], "start = 'random'", "start has no effect on causal-lm"),
         (CAUSAL[-2:], "[training]\nhead_rate = 0.1", "head_rate has no effect on causal-lm"),
-        (IMAGES[2:4], "pooling = 'mean'", "pooling has no effect on image-classification"),
         (IMAGES[2:4], "[training]\nby_length = true", "by_length has no effect on image-classification"),
     ],
 )

@@ -102,7 +102,7 @@ def test_unknown_choices_are_usage_errors(folder, tmp_path, arguments, message):
     ("content", "message"),
     [
         ("[plan]\n", "unknown settings plan"),
-        ('start = "warm"\n', "start is 'warm'"),
+        ('pooling = "mean"\n', "unknown settings pooling"),
         ("[training]\nepoch = 1\n", "unknown settings epoch"),
         ("[method]\nrank = 0\n", "rank is 0"),
     ],
@@ -122,14 +122,6 @@ def test_a_missing_config_file_is_named(folder, tmp_path):
 def test_the_choices_are_those_of_the_tool():
     assert set(get_args(tuning.MethodName)) == set(TECHNIQUES)
     assert tuning.Task == request.Task
-
-
-def test_a_config_file_may_hold_pooling_and_start(folder, tmp_path):
-    (tmp_path / "c.toml").write_text('pooling = "mean"\nstart = "random"\n[method]\nname = "head"\n')
-    options = ("--epochs", 1, "--config", tmp_path / "c.toml", "--out", tmp_path / "out", "--quiet")
-    assert run("tune", *files(folder), *options).exit_code == 0
-    settings = json.loads((tmp_path / "out/seed-0/settings.json").read_text())
-    assert (settings["pooling"], settings["recipe"]["start"]) == ("mean", "random")
 
 
 def test_predict_answers_rows_and_lines(folder, tmp_path):

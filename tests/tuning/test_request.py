@@ -39,12 +39,28 @@ def test_early_errors(bert, own, message):
         tuning(bert, **own)
 
 
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"method": Method("probe"), "start": "random"}, "start has no effect on the method probe"),
+        ({"task": "causal-lm", "start": "random"}, "start has no effect on causal-lm"),
+        ({"task": "causal-lm", "pooling": "mean"}, "pooling has no effect on causal-lm"),
+        ({"train": "images", "evaluate": None, "pooling": "mean"}, "pooling has no effect on image-class"),
+    ],
+)
+def test_settings_without_effect_are_refused(bert, tmp_path, own, message):
+    images = write_images(tmp_path / "images", 2, 0)
+    own = {name: images if value == "images" else value for name, value in own.items()}
+    with pytest.raises(AttangentError, match=message):
+        tuning(bert, **own)
+
+
 def test_a_folder_and_a_file_do_not_go_together(bert):
     with pytest.raises(AttangentError, match="a folder and a file"):
         tuning(bert, evaluate=bert)
 
 
-def test_the_default_method_is_lora_and_a_state_for_completions(bert, tmp_path):
+def test_the_default_method_is_lora(bert, tmp_path):
     images = {"train": write_images(tmp_path / "images", 2, 0), "evaluate": None}
     lora = tuning(bert, **images).method
     assert tuning(bert).method == Method("lora")

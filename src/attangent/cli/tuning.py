@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 Task = Literal["classification", "regression", "causal-lm"]
 MethodName = Literal["ntk", "lora", "prefix", "head", "probe", "full", "ntk+lora", "peft"]
-_TOP_LEVEL = ("pooling", "start", "quantised")
-"""Options that the config file may hold besides its tables."""
 _MAX_TOKENS = 128
 _WITHOUT_TRAINING = ("batch", "bf16", "seed")
 """Settings of the training that methods in closed form read as well."""
@@ -97,7 +95,6 @@ def tune(
 
     silent = quiet or json_ or not is_first_process()
     settings = _read_config(config)
-    options = _set(quantised=quantised)
     chosen = settings.pop("method") | _set(name=method, learning_rate=learning_rate)
     training = settings.pop("training") | _set(epochs=epochs, batch=batch, seed=seed)
     kind = "image-classification" if train.is_dir() else task
@@ -123,7 +120,7 @@ def tune(
         class_weights=class_weights,
         keep_holdout=keep_holdout,
         plain=plain,
-        **{**settings, **options},
+        quantised=quantised,
     )
     runs = []
     for metrics in tune_seeds(request, out, seeds, silent):
@@ -141,7 +138,7 @@ def _read_config(path: Path | None) -> dict[str, Any]:
     if path is None:
         return settings
     settings |= read_toml(path)
-    check_names(settings, ("method", "training", *_TOP_LEVEL), str(path))
+    check_names(settings, ("method", "training"), str(path))
     return settings
 
 

@@ -14,7 +14,7 @@ from attangent.tuning.loading import Pooling, Quantised
 from attangent.tuning.methods import DEFAULT, Method, default_settings
 from attangent.tuning.tasks import TaskKind
 
-Start = Literal["closed-form", "cross-validated", "random"]
+Start = Literal["closed-form", "random"]
 Task = Literal["classification", "regression", "causal-lm"]
 _IGNORED_BY_KIND: dict[str, tuple[str, ...]] = {
     "causal-lm": ("pooling", "start", "head_rate"),  # there is no classifier
@@ -92,9 +92,8 @@ class TuningRequest:
         pooling: Input of the classifier: the `first` token, the `mean`, the `normalised` mean, or what the
             model `declared`: the normalised mean for sentence-transformers, else the first token.
         class_weights: Give every class the same weight in the loss.
-        start: Initial classifier. `cross-validated` fits it to the frozen model's features with the best
-            penalty; `closed-form` uses a stronger penalty that leaves an error to learn from, unless the
-            classifier is already confident; `random` draws it.
+        start: Initial classifier. `closed-form` fits it to the frozen model's features, with a strong penalty
+            that leaves an error to learn from unless the classifier is already confident; `random` draws it.
         quantised: `int8` holds the frozen weights in 8 bits (needs torchao).
 
     Raises:

@@ -130,16 +130,15 @@ def start_method(
             f"{method.name} needs; choose another one, such as lora."
         )
     if layer is not None:
-        leave_error = method.technique.trains and start == "closed-form"
-        confident, closed_form = _fit_start(task, layer, training.seed, leave_error)
+        confident, closed_form = _fit_start(task, layer, training.seed, method.technique.trains)
         if method.learning_rate is None:
-            rate *= _GENTLE if confident or not leave_error else method.technique.bold
+            rate *= _GENTLE if confident else method.technique.bold
         training = replace(training, head_rate=_NEAR * (training.head_rate or rate))
     batches = calibration_batches(task.train, task.collate)
     adapted = adapt(task.model, method, task.kind, training.seed, batches)
     if method.technique.trains:
         check_gradients(adapted, task.collate([task.train[0]]))
-    refits = layer is not None and start == "closed-form" and task.kind == "classification"
+    refits = layer is not None and task.kind == "classification"
     return StartedMethod(replace(task, model=adapted), rate, training, closed_form, refits)
 
 
