@@ -84,7 +84,7 @@ def test_listing_imports_no_room_and_asking_for_one_paper_leaves_the_others_alon
         "import sys; from attangent.audit import registry; assert len(registry.list_claims()) > 100; "
         "rooms = ('torch', 'scipy', 'attangent.kernels', 'attangent.icl'); "
         "print([m for m in rooms if m in sys.modules]); registry.select([], 'P2'); "
-        "print([m for m in sys.modules if m.startswith('attangent.papers.p1_') or m == 'sklearn'])"
+        "print([m for m in sys.modules if m.startswith('attangent.papers.p1_prefix.') or m == 'sklearn'])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["[]", "[]"]

@@ -20,7 +20,7 @@ from attangent.stages.search import (
 from benchmarks.suites.stages.calibration import gains, prices
 
 STEPS = np.arange(200.0)
-MEASURED = Path(__file__).parents[3] / "benchmarks/results/detector_calibration.json"
+MEASURED = Path(__file__).parents[2] / "benchmarks/results/detector_calibration.json"
 
 
 def readings(*changes, noise=0.03, seed=0, base=1.0):

@@ -64,8 +64,8 @@ def causes(results: Iterable[Result]) -> list[Cause]:
     groups: dict[str, list[Result]] = {}
     for result in failed.values():
         groups.setdefault(_root(result, failed), []).append(result)
-    found = [Cause(id, _name(failed[id]), _in_order(id, members)) for id, members in groups.items()]
-    return sorted(found, key=lambda cause: cause.weight)
+    by_root = (Cause(id, _name(failed[id]), _in_order(id, members)) for id, members in groups.items())
+    return sorted(by_root, key=lambda cause: cause.weight)
 
 
 def _root(result: Result, failed: Mapping[str, Result]) -> str:

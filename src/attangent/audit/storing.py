@@ -52,8 +52,8 @@ class Origin(ClaimTexts):
             object.__setattr__(self, "kind", kind_of(self.claim))
         if not self.nature:
             object.__setattr__(self, "nature", nature_of(self.claim, self.kind))
-        if self.nature not in NATURES or not is_claim_id(self.claim):
-            raise ValueError(f"{self.claim!r} with the nature {self.nature!r} is not a claim")
+        if self.nature not in NATURES:
+            raise ValueError(f"{self.nature!r} is not the nature of a claim")
 
     @property
     def paper(self) -> str:
@@ -105,7 +105,7 @@ class FindingRecord:
         figures = [_with_arrays(figure, f, arrays) for f, figure in enumerate(content["figures"])]
         finding = _as(Finding, {**content, "figures": figures}, strict=False)
         versions = _as(dict[str, str], body["versions"])
-        record = cls(_as(Origin, body["origin"]), finding, float(body["seconds"]), versions)
+        record = cls(_decode_origin(body["origin"]), finding, float(body["seconds"]), versions)
         if not _is_known(content, record.encode()[0]["finding"]):
             raise ValueError("it has fields that this version does not know")
         return record
@@ -144,6 +144,13 @@ def clean(value: Any) -> Any:
     if isinstance(value, dict):
         return {clean(key): clean(item) for key, item in value.items()}
     return [clean(item) for item in value] if isinstance(value, list) else value
+
+
+def _decode_origin(values: dict[str, Any]) -> Origin:
+    """Return the origin with these values, also those of earlier versions; raise if they do not fit."""
+    if not is_claim_id(values["claim"]):
+        raise ValueError(f"{values['claim']!r} is not a claim")
+    return _as(Origin, values)
 
 
 def _as(kind: Any, value: Any, strict: bool = True) -> Any:
@@ -266,7 +273,7 @@ class Store:
         for path in _entries(self.failures):
             try:
                 body = clean(_unwrap(_read(path)))
-                origin = _as(Origin, body["origin"]) if "origin" in body else None
+                origin = _decode_origin(body["origin"]) if "origin" in body else None
                 if not is_claim_id(body["claim"]) or not isinstance(body["seed"], int):
                     continue
                 failure = {name: body[name] for name in ("claim", "seed")}

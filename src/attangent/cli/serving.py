@@ -178,9 +178,9 @@ def _export_prompt(
     from attangent.serving.exports.plain import base_model
 
     base = base_model(folder)
-    place = folder / to if out is None else out
+    target = folder / to if out is None else out
     engine: Any = to  # one of the two engines: `export` has sent the others elsewhere
-    request = ExportRequest(folder, engine, place, name or folder.resolve().name, server, slots)
+    request = ExportRequest(folder, engine, target, name or folder.resolve().name, server, slots)
     from attangent.adapters.hub import load_causal_lm
 
     network, tokenizer = load_causal_lm(model or base)

@@ -130,9 +130,9 @@ class Guard:
             raise ApiError(403, f"pages of {origin!r:.80} may not use this server")
         if self.settings.api_key is None or _is_open(scope["path"]):
             return
-        given = headers.get("authorization", "")
+        received = headers.get("authorization", "")
         expected = f"Bearer {self.settings.api_key}"
-        if not hmac.compare_digest(given.encode("latin-1"), expected.encode()):
+        if not hmac.compare_digest(received.encode("latin-1"), expected.encode()):
             raise ApiError(
                 401, "the API key is missing or wrong; send Authorization: Bearer KEY", code="invalid_api_key"
             )

@@ -134,14 +134,14 @@ def write_prefix(
     """
     from safetensors.torch import save_file
 
-    place = real_folder(Path(folder))
+    target = real_folder(Path(folder))
     tensors = {
         f"{kind}.{index}": getattr(layer, kind).float().contiguous()
         for index, layer in enumerate(prefix.layers)
         for kind in ("keys", "values")
     }
-    with writing(place / TENSORS) as part:
-        save_file(tensors, part)
+    with writing(target / TENSORS) as temporary:
+        save_file(tensors, temporary)
     description = _Description(
         FORMAT,
         prefix.name,
@@ -153,8 +153,8 @@ def write_prefix(
         prefix.marker,
         dict(answers or {}),
     )
-    write_json(place / DESCRIPTION, asdict(description))
-    return place
+    write_json(target / DESCRIPTION, asdict(description))
+    return target
 
 
 def read_prefix(folder: str | PathLike[str]) -> EnginePrefix:
@@ -169,11 +169,11 @@ def read_prefix(folder: str | PathLike[str]) -> EnginePrefix:
     Raises:
         AttangentError: If a file is missing, damaged or does not fit the other.
     """
-    place = Path(folder)
-    described = _read_description(place / DESCRIPTION)
-    layers = _read_layers(place / TENSORS, described)
+    source = Path(folder)
+    described = _read_description(source / DESCRIPTION)
+    layers = _read_layers(source / TENSORS, described)
     if digest_of(layers) != described.digest:
-        raise AttangentError(f"{place / TENSORS} does not belong to {place / DESCRIPTION}; export it again")
+        raise AttangentError(f"{source / TENSORS} does not belong to {source / DESCRIPTION}; export it again")
     return EnginePrefix(described.name, described.marker, layers, described.model, described.prompt_tokens)
 
 
