@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.harness.folders import RESULTS, ROOT
-from benchmarks.suites.compression.prompts import EARLIER_DOCUMENTS, TASKS
+from benchmarks.suites.compression.prompts import DOCUMENTS, EARLIER_DOCUMENTS, TASKS
 
 FULL = "full prompt"
 PAGE = ROOT / "docs" / "compress.md"
@@ -35,7 +35,10 @@ def groups() -> dict[str, list[dict[str, Any]]]:
         for task, names in TASKS.items()
     }
     second = [_renamed(row) for row in _read("compress_second")]
-    documents = {"new documents": _documents(EARLIER_DOCUMENTS)}
+    documents = {
+        "new documents": _documents(EARLIER_DOCUMENTS),
+        "four more documents": _documents(DOCUMENTS),
+    }
     return {**documents, **tasks, "handbooks, Gemma 3 270M": second}
 
 
