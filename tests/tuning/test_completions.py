@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from transformers.modeling_outputs import CausalLMOutput
 
 from attangent.tuning import TrainingSettings, TuningRequest, completions, load_tuned, tune
 from attangent.tuning.completions import BaseTexts, BestEpoch
@@ -126,8 +127,17 @@ def test_texts_are_samples_of_the_base_model_with_its_probabilities(llama, chat)
     surprise = -logits.log_softmax(-1).gather(-1, tokens).mean()
     entropy = torch.distributions.Categorical(logits=logits).entropy().mean()
     assert float(surprise) == pytest.approx(float(entropy), rel=0.1)
+    forward = task.model.forward
+
+    def without_cache(past_key_values=None, **inputs):
+        assert past_key_values is None
+        output = forward(**inputs)
+        return CausalLMOutput(logits=output.logits)
+
+    task.model.forward = without_cache
     again = BaseTexts.sampled(task.model, task, seed=0)
     assert torch.equal(again.ids, texts.ids)
+    torch.testing.assert_close(again.log_probs, texts.log_probs, atol=2e-2, rtol=1e-3)
 
 
 def test_the_penalty_is_the_divergence_and_is_zero_at_the_base_model(llama, monkeypatch):

@@ -66,7 +66,7 @@ class BaseTexts:
             inputs = (ids if cache is None else ids[:, -1:]).to(model.device)
             with torch.no_grad():
                 output = model(input_ids=inputs, past_key_values=cache, use_cache=True)
-            cache = output.past_key_values
+            cache = getattr(output, "past_key_values", None)  # without one, every step reads the whole text
             steps.append(output.logits[:, -1].float().log_softmax(-1).cpu())
             ids = torch.cat([ids, steps[-1].exp().multinomial(1, generator=draw)], dim=1)
         return cls(ids, torch.stack(steps, dim=1).half())
@@ -88,7 +88,7 @@ class BaseTexts:
         return float((self.log_probs[rows].float() - tuned).gather(-1, tokens).mean().exp())
 
     def _tuned(self, model: Any, rows: slice) -> Float[Tensor, "texts sampled vocabulary"]:
-        ids = self.ids[rows].to(model.device)
+        ids = self.ids[rows].to(next(model.parameters()).device)
         logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
         # A prefix of peft adds positions on the left.
         return logits[:, -self.log_probs.shape[1] - 1 : -1].float().log_softmax(-1)
