@@ -21,6 +21,7 @@ import os
 import random
 import re
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -137,7 +138,7 @@ def answers(model: Any, tokenizer: Any, prompts: list[str], tokens: int) -> list
     return tokenizer.batch_decode(output[:, longest:], skip_special_tokens=True)
 
 
-def one_run(name: str, method: str, data: Path, folder: Path) -> dict[str, Any]:
+def one_run(name: str, method: str, data: Path) -> dict[str, Any]:
     """Train one method on one task and score it inside and outside the format."""
     task = TASKS[name]
     pairs = task.rows(data)
@@ -152,8 +153,10 @@ def one_run(name: str, method: str, data: Path, folder: Path) -> dict[str, Any]:
     prepared = PreparedTask(model, "causal-lm", train, collate, tokenizer=tokenizer, chat=True)
     began = time.process_time()
     weight = completions.KL_WEIGHT if method == "default" else 0.0
-    with mock.patch.object(completions, "KL_WEIGHT", weight):
-        tuned = run_method(prepared, Method("lora"), TrainingSettings(), "closed-form", folder).model.eval()
+    with mock.patch.object(completions, "KL_WEIGHT", weight), tempfile.TemporaryDirectory() as folder:
+        tuned = run_method(
+            prepared, Method("lora"), TrainingSettings(), "closed-form", Path(folder)
+        ).model.eval()
     seconds = time.process_time() - began
     after, now_likely = text_scores(tuned, texts, collate)
     same = torch.cat([first == second for first, second in zip(likely, now_likely, strict=True)])
@@ -182,7 +185,7 @@ def main(out: Path, names: list[str]) -> None:
     for name in names or list(TASKS):
         for method in METHODS:
             if (name, method) not in done:
-                run = one_run(name, method, Path(os.environ["ATTANGENT_DATA"]), out / "checkpoints")
+                run = one_run(name, method, Path(os.environ["ATTANGENT_DATA"]))
                 with path.open("a") as file:
                     file.write(json.dumps(run) + "\n")
                 print(json.dumps(run), flush=True)
