@@ -82,7 +82,8 @@ def place(tmp_path, monkeypatch):
     """An empty home and a folder with the files that the pages speak of."""
     for name in ("ATTANGENT_CONFIG", "XDG_DATA_HOME", "ATTANGENT_STORE"):
         monkeypatch.setenv(name, str(tmp_path / "home"))
-    monkeypatch.delenv("ATTANGENT_DATA", raising=False)
+    monkeypatch.setenv("ATTANGENT_DATA", "")  # a page may export it: restored after the test
+    monkeypatch.delenv("ATTANGENT_DATA")
     work = tmp_path / "work"
     (work / "datasets").mkdir(parents=True)
     write_world(work)
@@ -153,7 +154,12 @@ def run_shell(command: str) -> None:
         done = subprocess.run([*shlex.split(command), "--fail", "--silent"], capture_output=True, timeout=60)
         assert done.returncode == 0, done.stdout + done.stderr
         return
+    if command.startswith("export "):
+        name, _, value = command.removeprefix("export ").partition("=")
+        os.environ[name] = value
+        return
     typed, _, command = command.rpartition(" | ")
+    command, _, target = command.partition(" > ")
     command = re.sub(r"\$\(attangent (.+?)\)", lambda found: output_of(found[1]).strip(), command)
     words = shlex.split(command)
     assert words[0] == "attangent", f"nothing runs {command!r}: add a reason to NOT_RUN"
@@ -163,6 +169,8 @@ def run_shell(command: str) -> None:
     # a random model seldom keeps its facts: compress then exits with 3
     allowed = {0, 3} if words[1] == "compress" else {0}
     assert done.exit_code in allowed, (command, done.output, done.exception)
+    if target:
+        Path(target).write_text(done.stdout)
 
 
 def output_of(arguments: str) -> str:
