@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ def serve(
     settings: ServeSettings | None = None,
     store: Path | None = None,
     *,
-    on_ready: Callable[[str, list[str]], object] = lambda url, names: None,
+    on_ready: Callable[[str, list[str]], object] | None = None,
 ) -> None:
     """Serve a model over OpenAI's API until SIGINT or SIGTERM, as `attangent serve` does.
 
@@ -65,7 +66,8 @@ def serve(
         folder = default_store() if store is None else store
         service = build_service(model, network, tokenizer, settings, folder, prefixes, adapters)
         names = [each.name for each in service.catalog.all()]
-        run(service, listener, lambda: on_ready(address_of(listener), names))
+        ready = (lambda: None) if on_ready is None else partial(on_ready, address_of(listener), names)
+        run(service, listener, ready)
 
 
 def build_service(
