@@ -155,6 +155,13 @@ def test_one_bad_cell_among_decimal_commas_is_named_and_no_answer_is_missing(csv
     assert any("1 missing value" in note for note in found.notes)
 
 
+def test_text_numbers_of_concatenated_frames_are_read():
+    part = pd.DataFrame({"ds": range(9), "y": [f"1.{k:03d},5" for k in range(8)] + [None]})
+    frame = pd.concat([part.assign(unique_id=name) for name in "ab"])  # labels 0 to 8 twice
+    series = read_series(frame).series
+    np.testing.assert_allclose(series, [np.arange(1000.5, 1008)] * 2)
+
+
 def test_seconds_since_1970_under_another_name_are_times_and_not_a_target(csv):
     found = read_frame(write(csv, HOURS.as_unit("ns").asi8 // 10**9, "when,value"))
     assert list(found.frame.columns) == ["value"]

@@ -162,8 +162,9 @@ def read_numbers(column: pd.Series, notes: list[str]) -> pd.Series:
     odd = values.isna() & column.notna()
     if not odd.any():
         return values
-    cells = _bare(column)
-    odd_cells = cells[odd[cells.index].to_numpy()]
+    index = column.index  # may repeat labels, as concatenated frames do
+    cells = _bare(column.reset_index(drop=True))
+    odd_cells = pd.Series(cells[odd.to_numpy()[cells.index]])
     for form, thousands, decimal, note in (
         (_POINT, ",", ".", f"commas in {column.name!r} were read as thousands separators"),
         (
@@ -175,8 +176,8 @@ def read_numbers(column: pd.Series, notes: list[str]) -> pd.Series:
     ):
         if odd_cells.str.fullmatch(form).mean() > 0.5:
             notes.append(note)
-            usual = cells[cells.str.fullmatch(form).to_numpy()]
-            return _parsed(usual, thousands, decimal).reindex(column.index)
+            usual = pd.Series(cells[cells.str.fullmatch(form)])
+            return _parsed(usual, thousands, decimal).reindex(range(len(index))).set_axis(index)
     return values
 
 
