@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.tuning import TrainingSettings, TuningRequest, tune
+from attangent.tuning import TrainingSettings, TuningRequest, completions, tune
 from attangent.tuning import trainer as trainer_module
 from attangent.tuning.data.text import read_task
 from attangent.tuning.encoding import Padding, encode_task
@@ -233,7 +234,9 @@ def tune_tiny(folder, out, task, batch):
     torch.set_num_threads(1)
     rows = Path(folder) / "rows.jsonl"
     training = TrainingSettings(epochs=2, batch=batch)
-    tune(TuningRequest(str(folder), rows, rows, task, method=Method("ntk"), training=training), Path(out))
+    request = TuningRequest(str(folder), rows, rows, task, method=Method("ntk"), training=training)
+    with mock.patch.object(completions, "_TEXT_TOKENS", 8):
+        tune(request, Path(out))
 
 
 def test_two_processes_reach_the_loss_of_one(tmp_path):
