@@ -215,6 +215,12 @@ class TimeStep:
         per_day = DAY // self.size if DAY % self.size == 0 else 1
         return (7 * per_day,) if 1 < per_day <= 48 else ()
 
+    def cycles(self) -> tuple[int, ...]:
+        """Return the periods in which closed days return: that of the calendar, and a week of hours."""
+        period = self.period()
+        week = self.longer_period(period) if self.kind == "fixed" and self.size < DAY else 0
+        return (period, week) if week else (period,)
+
     def longer_period(self, period: int) -> int:
         """Return a season longer than `period` in whole periods: a week of hours, a year of days or weeks.
 
