@@ -302,3 +302,46 @@ def test_contributions_and_their_baseline_add_up(many):
     table = pd.read_csv(parts)
     np.testing.assert_allclose(table["baseline"] + table["price"], pd.read_csv(out)["forecast"])
     assert table["price"].abs().max() > 10
+
+
+@pytest.mark.parametrize("command", ["forecast", "evaluate"])
+def test_times_are_found_in_a_long_table_too(many, command):
+    done = run(command, many, "--id", "shop", "--target", "sold", "--horizon", 7)
+    assert done.exit_code == 0, done.output
+    assert "note: times were read from column 'day'" in done.output
+
+
+def test_two_columns_of_dates_are_refused_with_the_options(many):
+    pd.read_csv(many).assign(delivered="2024-01-03").to_csv(many, index=False)
+    done = run("forecast", many, "--id", "shop", "--target", "sold", "--horizon", 7)
+    assert "--date day or --date delivered" in str(done.exception)
+
+
+def test_an_evaluation_uses_the_words_of_the_docs_and_three_digits(many):
+    frame = pd.read_csv(many)
+    frame["sold"] += np.random.default_rng(0).normal(size=len(frame))
+    frame.to_csv(many, index=False)
+    done = run("evaluate", many, *MANY, "--horizon", 7)
+    for heading in ("MASE", "sMAPE", "weighted quantile loss", "coverage of 80 %", "coverage of 95 %"):
+        assert heading in done.output
+    assert "wql" not in done.output
+    numbers = re.findall(r"\d+\.\d+", done.output)
+    assert len(numbers) > 20
+    assert all(len(number.replace(".", "").lstrip("0")) <= 3 for number in numbers)
+
+
+def test_numbers_of_files_have_ten_digits_and_agree_with_parquet(csv):
+    tables = {}
+    for ending, read in (("csv", pd.read_csv), ("parquet", pd.read_parquet)):
+        out = csv.parent / f"out.{ending}"
+        assert run("forecast", csv, "--horizon", 3, "--out", out).exit_code == 0
+        tables[ending] = read(out)
+    texts = pd.read_csv(csv.parent / "out.csv", dtype=str)["forecast"]
+    assert max(len(text.replace(".", "").replace("-", "").lstrip("0")) for text in texts) <= 10
+    np.testing.assert_allclose(tables["csv"]["forecast"], tables["parquet"]["forecast"], rtol=1e-9)
+    assert (tables["csv"]["forecast"] != tables["parquet"]["forecast"]).any()
+
+
+def test_the_baseline_is_named_in_words(csv):
+    output = run("forecast", csv, "--target", "load", "--horizon", 7).output
+    assert re.search(r"on the past; repeating the last (value|season): \d", output)

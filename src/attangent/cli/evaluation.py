@@ -2,15 +2,27 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attangent._core.files import writing
 from attangent._core.tables import check_table
 from attangent.cli.common_options import AsJson, Quiet
-from attangent.cli.forecasting import print_notes, records
+from attangent.cli.forecasting import DIGITS, print_notes, records
 from attangent.forecast import Gaps
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+WORDS = {
+    "mase": "MASE",
+    "smape": "sMAPE",
+    "wql": "weighted quantile loss",
+    "within 80 %": "coverage of 80 %",
+    "within 95 %": "coverage of 95 %",
+}
+"""Headings of the columns on the screen."""
 
 
 def evaluate(
@@ -20,7 +32,9 @@ def evaluate(
     horizon: Annotated[int, typer.Option(help="Number of steps ahead.")],
     id_: Annotated[str, typer.Option("--id", help="Column of ids.")] = "unique_id",
     target: Annotated[str, typer.Option(help="Column of values.")] = "y",
-    date: Annotated[str, typer.Option(help="Column of times.")] = "ds",
+    date: Annotated[
+        str | None, typer.Option(help="Column of times. Default: the only column of dates.")
+    ] = None,
     period: Annotated[int | None, typer.Option(hidden=True, help="Number of steps per season.")] = None,
     windows: Annotated[
         int, typer.Option(help="Number of earlier ends to forecast from, a horizon apart.")
@@ -46,13 +60,13 @@ def evaluate(
     print_notes(result.notes, quiet or json_)
     if out is not None:
         with writing(out) as temporary:
-            result.table.to_csv(temporary)
+            result.table.to_csv(temporary, float_format=DIGITS)
     if json_:
         rows = records(result.table.reset_index())
         about = {"best": result.winner, "series": result.series, "windows": windows}
         typer.echo(json.dumps({**about, "left_out": result.left_out, "models": rows}, indent=1))
         return
-    typer.echo(result.table.round(4).to_string())
+    typer.echo(_in_words(result.table).to_string())
     if quiet:
         return
     typer.echo(f"best by MASE over {result.series} series and {windows} windows: {result.winner}")
@@ -60,3 +74,8 @@ def evaluate(
         typer.echo(f"{result.left_out} series were too short to hold {horizon} values out")
     if out is not None:
         typer.echo(f"table: {out}")
+
+
+def _in_words(table: "DataFrame") -> "DataFrame":
+    """Return the table with the words of the documentation and three digits."""
+    return table.rename(columns=WORDS).map(lambda number: f"{number:#.3g}".rstrip("."))

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from attangent.forecast import SeriesForecast, SeriesForecaster
 
+DIGITS = "%.10g"
+"""Digits of numbers in CSV files: enough for totals that equal the sums of their series."""
+
 
 def forecast(
     file: Annotated[
@@ -48,7 +51,7 @@ def forecast(
         ),
     ] = None,
     date: Annotated[
-        str | None, typer.Option(help="Column of times. Default: found by itself; ds with --id.")
+        str | None, typer.Option(help="Column of times. Default: the only column of dates.")
     ] = None,
     period: Annotated[
         int | None,
@@ -140,7 +143,7 @@ def forecast(
         model,
         period,
         id_col=id_,
-        time_col=date if id_ is None else date or "ds",
+        time_col=date,
         target_col=_targets(target, id_),
         covariates=covariate or (),
         holidays=holidays,
@@ -253,7 +256,7 @@ def _run(
                 if out.suffix == ".parquet":
                     result.plain().to_parquet(temporary, index=False)
                 else:
-                    harmless_frame(result.plain()).to_csv(temporary, index=False)
+                    harmless_frame(result.plain()).to_csv(temporary, index=False, float_format=DIGITS)
             clear(folder)
     return result
 
@@ -276,7 +279,7 @@ def _write_report(
 
 def _write_table(frame: "DataFrame", path: Path) -> None:
     with writing(path) as temporary:
-        harmless_frame(frame).to_csv(temporary, index=False)
+        harmless_frame(frame).to_csv(temporary, index=False, float_format=DIGITS)
 
 
 def _rounded(frame: "DataFrame") -> "DataFrame":

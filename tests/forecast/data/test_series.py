@@ -205,3 +205,118 @@ def test_the_hour_that_clocks_show_twice_is_averaged():
 def test_a_frame_without_rows_is_refused():
     with pytest.raises(AttangentError, match="the table has no rows"):
         read_series(pd.DataFrame({"unique_id": [], "ds": [], "y": []}))
+
+
+def shop_closed_on_sundays(lost=(15, 88), blank=(50,), days=182):
+    """Sales of an open shop, with rows lost and cells blank on weekdays; the last day is a Sunday."""
+    times = pd.date_range("2024-01-01", periods=days, freq="D")
+    weekly = np.array([10.0, 8, 7, 9, 12, 20, 0])[times.day_of_week]
+    frame = pd.DataFrame({"unique_id": "s", "ds": times, "y": weekly})
+    frame.loc[list(blank), "y"] = np.nan
+    return frame[times.day_of_week != 6].drop(index=list(lost)), weekly
+
+
+def test_closed_days_are_zero_and_lost_rows_and_blank_cells_are_interpolated():
+    frame, weekly = shop_closed_on_sundays()
+    series = read_series(frame)
+    values = series.series[0]
+    assert len(values) == 181  # the last row is a Saturday
+    unknown = [15, 50, 88]
+    neighbours = (weekly[[14, 49, 87]] + weekly[[16, 51, 89]]) / 2
+    assert values[unknown].tolist() == neighbours.tolist()
+    assert np.delete(values, unknown).tolist() == np.delete(weekly[:-1], unknown).tolist()
+    assert series.notes == [
+        "25 missing values or times of 's' were counted as zero",
+        "3 missing values or times of 's' were interpolated",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gaps", "zeros", "notes"),
+    [
+        ("zero", 28, ["28 missing values or times of 's' were counted as zero"]),
+        ("interpolate", 0, ["28 missing values or times of 's' were interpolated"]),
+    ],
+)
+def test_the_user_decides_on_closed_days_and_blank_cells_too(gaps, zeros, notes):
+    frame, _ = shop_closed_on_sundays()
+    series = read_series(frame, gaps=gaps)
+    assert int((series.series[0] == 0).sum()) == zeros
+    assert series.notes == notes
+
+
+def test_a_shop_that_recorded_a_day_without_sales_is_closed_on_sundays_too():
+    frame, _ = shop_closed_on_sundays(lost=(), blank=())
+    frame.loc[30, "y"] = 0.0
+    assert int((read_series(frame).series[0] == 0).sum()) == 26
+
+
+def test_a_temperature_below_zero_is_not_zero_on_days_without_measurement():
+    frame, _ = shop_closed_on_sundays(lost=(), blank=())
+    frame.loc[30, "y"] = -1.0
+    assert not (read_series(frame).series[0] == 0).any()
+
+
+def test_a_shop_with_few_open_sundays_is_closed_on_the_others():
+    frame, weekly = shop_closed_on_sundays(lost=(), blank=())
+    sunday = pd.DataFrame({"unique_id": "s", "ds": [pd.Timestamp("2024-03-03")], "y": [30.0]})
+    values = read_series(pd.concat([frame, sunday])).series[0]
+    assert values[62] == 30
+    assert np.delete(values, 62).tolist() == np.delete(weekly[:-1], 62).tolist()
+
+
+def test_blank_cells_among_days_without_sales_are_interpolated():
+    _, sparse = sales("a")
+    sparse.loc[10, "y"] = np.nan
+    values = read_series(sparse).series[0]
+    row = (sparse.loc[10, "ds"] - sparse.loc[0, "ds"]).days
+    assert values[row] > 0
+    assert (values == 0).sum() > 40
+
+
+def test_shops_end_together_if_one_is_closed_on_the_last_day():
+    closed, _ = shop_closed_on_sundays(lost=(), blank=())
+    days = pd.date_range("2024-01-01", periods=182, freq="D")
+    opened = pd.DataFrame({"unique_id": "o", "ds": days, "y": 50.0 + np.arange(182)})
+    series = read_series(pd.concat([closed, opened], ignore_index=True))
+    assert series.last == [days[-1]] * 2
+    assert series.series[0][-1] == 0
+    assert series.notes == ["26 missing values or times of 's' were counted as zero"]
+
+
+def test_a_shop_whose_last_open_days_are_lost_ends_earlier():
+    closed, _ = shop_closed_on_sundays(lost=(179, 180), blank=())
+    days = pd.date_range("2024-01-01", periods=182, freq="D")
+    opened = pd.DataFrame({"unique_id": "o", "ds": days, "y": 50.0 + np.arange(182)})
+    series = read_series(pd.concat([closed, opened], ignore_index=True))
+    assert series.last == [days[178], days[-1]]
+
+
+def test_nights_and_sundays_of_hourly_sales_are_zero():
+    hours = pd.date_range("2024-01-01", periods=6 * 168, freq="h")
+    frame = pd.DataFrame({"unique_id": "s", "ds": hours, "y": 40.0})
+    frame = frame[(hours.hour >= 8) & (hours.hour < 20) & (hours.day_of_week != 6)]
+    lost = frame.index[100]
+    values = read_series(frame.drop(index=lost)).series[0]
+    assert (values > 0).sum() == len(frame)
+    assert values[lost - frame.index[0]] == 40
+
+
+def test_the_only_column_of_dates_is_read_and_named():
+    frame = long_frame().rename(columns={"ds": "day"}).assign(code="p1")
+    series = read_series(frame, SeriesColumns(time=None))
+    assert series.columns.time == "day"
+    assert series.notes == ["times were read from column 'day'"]
+    numbered = long_frame().rename(columns={"ds": "year"}).assign(year=[*range(1980, 2000)] * 2)
+    assert read_series(numbered, SeriesColumns(time=None)).columns.time == "year"
+    assert read_series(long_frame().assign(paid=DAYS[0]), SeriesColumns(time=None)).notes == []
+
+
+def test_two_columns_of_dates_or_none_are_refused_with_the_options():
+    frame = long_frame().rename(columns={"ds": "day"}).assign(**{"paid on": "2024-01-05"})
+    with pytest.raises(
+        AttangentError, match=r"'day' and 'paid on' hold dates.*--date day or --date 'paid on'"
+    ):
+        read_series(frame, SeriesColumns(time=None))
+    with pytest.raises(AttangentError, match=r"no column of times was found.*--date"):
+        read_series(frame.drop(columns=["day", "paid on"]), SeriesColumns(time=None))

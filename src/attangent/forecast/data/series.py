@@ -1,7 +1,7 @@
 """Series from a table: one per column, or one per id in a long table with one row per series and time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, Protocol
 
@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
 from attangent.forecast.data.calendar import TimeStep, as_times, clock_went_back, find_step, step_of
-from attangent.forecast.data.gaps import Gaps, RawSeries, Way, decide, note_on_gaps
+from attangent.forecast.data.gaps import FilledSeries, Gaps, RawSeries, Way, decide, note_on_gaps
 from attangent.forecast.data.panel import SHORTEST
 from attangent.forecast.data.tables import (
     as_frame,
     column_rows,
     listed,
+    only_dates,
     read_numbers,
 )
 
@@ -48,7 +49,7 @@ class SeriesColumns:
 
     Attributes:
         id: Column of ids in a long table. None: every column of `targets` is a series.
-        time: Column of times. None searches for it.
+        time: Column of times. None searches for it: in a long table, ds or the only column of dates.
         targets: Columns of values. Empty takes all numeric columns; a long table needs exactly one.
         category: Column with the kind of each series, constant within a series.
     """
@@ -136,6 +137,8 @@ def read_series(
     frame = as_frame(source, [name for name in (columns.id,) if name is not None], notes)
     if len(frame) == 0:
         raise AttangentError("the table has no rows, expected at least three per series")
+    if columns.id is not None and columns.time is None:
+        columns = replace(columns, time=only_dates(frame, (columns.id, *columns.targets), notes))
     rows = (
         column_rows(frame, columns.time, columns.targets, notes)
         if columns.id is None
@@ -167,7 +170,7 @@ def _long_rows(frame: pd.DataFrame, columns: SeriesColumns, notes: list[str]) ->
         if name is not None and name not in frame.columns:
             raise AttangentError(
                 f"there is no column {name!r}, there are {listed(frame.columns)}; name the columns of ids, "
-                "times and values"
+                "times and values with --id, --date and --target (id_col, time_col, target_col in Python)"
             )
     for name, what in ((columns.id, "id"), (columns.time, "time")):
         missing = np.flatnonzero(frame[name].isna())
@@ -298,9 +301,9 @@ def _cut(
     series: list[tuple[Any, Array, Any]] = []
     short: list[str] = []
     empty: list[str] = []
-    filled: dict[str, tuple[str, int]] = {}
+    filled: dict[str, FilledSeries] = {}
     complete = gaps != "zero" and not any(item.missing for item in raw)
-    ways: list[Way] = [""] * len(raw) if complete else decide(raw, gaps, step.period())
+    ways: list[Way] = [""] * len(raw) if complete else decide(raw, gaps)
     for item, way in zip(raw, ways, strict=True):
         text = f"{item.name!r} (row {item.row})"
         if not way and item.length >= SHORTEST:
@@ -310,11 +313,11 @@ def _cut(
         elif not item.usable(way) or (gaps == "skip" and way):
             empty.append(f"{text} lacks {item.missing} of {item.length}")
         else:
-            values = item.filled(way, gaps)
-            missing = item.missing + len(values) - item.length
-            if missing:
-                filled[repr(item.name)] = (way, missing)
-            series.append((item.name, values, times.max() if way == "zero" else times[item.last]))
+            complete_series = item.filled(way, gaps)
+            filled[repr(item.name)] = complete_series
+            added = len(complete_series.values) - item.length
+            end = step.apart(times[item.last], np.array([added]))[0] if added else times[item.last]
+            series.append((item.name, complete_series.values, times.max() if way == "zero" else end))
     if short or empty:
         _note_skipped(short, empty, bool(series), drop_short, notes)
     if filled:
@@ -330,6 +333,7 @@ def _raw_series(rows: pd.DataFrame, positions: Integers, step: TimeStep) -> list
     units = step.units(pd.Index(rows["time"]))
     later = np.round(units.max() - units).astype(np.int64)
     starts = np.flatnonzero(np.concatenate(([True], ~_same(rows))))
+    cycles = step.cycles()
     series = []
     for start, end in zip(starts, np.concatenate((starts[1:], [len(rows)])), strict=True):
         known = start + np.flatnonzero(np.isfinite(values[start:end]))
@@ -348,6 +352,7 @@ def _raw_series(rows: pd.DataFrame, positions: Integers, step: TimeStep) -> list
                 later=int(later[last]),
                 length=length,
                 missing=length - len(known),
+                cycles=cycles,
             )
         )
     return series

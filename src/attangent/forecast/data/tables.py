@@ -1,5 +1,6 @@
 """Tables in CSV or Parquet files, or frames of other libraries: their times and their numbers."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,39 @@ def _find_dates(frame: pd.DataFrame, targets: tuple[str, ...]) -> str | None:
             return column
     first = others[0] if len(others) > 1 else None
     return first if first is not None and _looks_like_seconds(frame[first]) else None
+
+
+def only_dates(frame: pd.DataFrame, others: Sequence[str | None], notes: list[str]) -> str:
+    """Return the only column of dates of a long table: ds, or the one whose cells are dates.
+
+    Args:
+        frame: Table.
+        others: Columns that hold something else.
+        notes: List that receives a note on the column.
+
+    Raises:
+        AttangentError: If there is none, or more than one.
+    """
+    if "ds" in frame.columns:
+        return "ds"
+    names = [name for name in frame.columns if name not in others]
+    dates = [
+        name
+        for name in names
+        if not pd.api.types.is_numeric_dtype(frame[name]) and _looks_like_dates(pd.Series(frame[name]))
+    ]
+    dates = dates or [name for name in names if str(name).lower() in _DATE_NAMES]
+    if len(dates) == 1:
+        notes.append(f"times were read from column {dates[0]!r}")
+        return dates[0]
+    if not dates:
+        raise AttangentError(
+            f"no column of times was found, there are {listed(frame.columns)}; name it with --date COLUMN "
+            "(time_col in Python)"
+        )
+    options = " or ".join(f"--date {shlex.quote(str(name))}" for name in dates)
+    columns = " and ".join(map(repr, dates))
+    raise AttangentError(f"the columns {columns} hold dates; choose one with {options} (time_col in Python)")
 
 
 def _looks_like_seconds(column: Any) -> bool:

@@ -98,7 +98,7 @@ def evaluate(
         source: Frame (pandas, or any with `to_pandas`), CSV or Parquet file, or list of files.
         horizon: Number of steps ahead.
         id_col: Column of ids; None if every target column is a series.
-        time_col: Column of times; None searches for it (only if `id_col` is None).
+        time_col: Column of times; None takes the only column of dates.
         target_col: Column of values, or several if `id_col` is None.
         period: Number of steps after which the calendar repeats; by default what the times say.
         windows: Number of earlier ends, a horizon apart.

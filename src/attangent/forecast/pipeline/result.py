@@ -23,6 +23,8 @@ NAME = "attangent"
 """Column of the forecasts."""
 MOST = 12
 """Number of series that are drawn, evenly spaced over all."""
+BASELINES = {"persistence": "repeating the last value", "seasonal": "repeating the last season"}
+"""Models that every forecast is compared with, in words."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,10 +158,10 @@ class SeriesForecast:
 def with_errors(reasons: Sequence[str], errors: dict[str, float]) -> list[str]:
     """Return the reasons without repetitions, the first with the MASE of the combination and a baseline."""
     distinct = list(dict.fromkeys(reasons))
-    baseline = min(("persistence", "seasonal"), key=lambda name: errors.get(name, np.inf))
+    baseline = min(BASELINES, key=lambda name: errors.get(name, np.inf))
     values = [errors.get(name, np.nan) for name in ("combination", baseline)]
     if "on the past" in distinct[0] and np.isfinite(values).all():
-        measured = f"MASE {values[0]:.3f} on the past; {baseline}: {values[1]:.3f}"
+        measured = f"MASE {values[0]:.3f} on the past; {BASELINES[baseline]}: {values[1]:.3f}"
         distinct[0] = f"{distinct[0]} ({measured})"
     return distinct
 
