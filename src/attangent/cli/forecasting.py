@@ -80,7 +80,8 @@ def forecast(
     gaps: Annotated[
         Gaps,
         typer.Option(
-            help="Meaning of a missing row: zero, interpolate, skip the series, or auto, decided per series."
+            help="Meaning of a missing row: zero, interpolate, skip the series, or auto: closed days such as "
+            "Sundays are zero, single gaps are interpolated."
         ),
     ] = "auto",
     drop_short: Annotated[

@@ -320,3 +320,9 @@ def test_two_columns_of_dates_or_none_are_refused_with_the_options():
         read_series(frame, SeriesColumns(time=None))
     with pytest.raises(AttangentError, match=r"no column of times was found.*--date"):
         read_series(frame.drop(columns=["day", "paid on"]), SeriesColumns(time=None))
+
+
+def test_a_missing_target_lists_the_numeric_columns_as_options():
+    frame = long_frame().rename(columns={"y": "units sold"}).assign(price=1.5, kind="a")
+    with pytest.raises(AttangentError, match=r"no column 'y'.*--target 'units sold' or --target price \("):
+        read_series(frame)

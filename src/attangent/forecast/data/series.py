@@ -17,6 +17,7 @@ from attangent.forecast.data.tables import (
     as_frame,
     column_rows,
     listed,
+    no_target,
     only_dates,
     read_numbers,
 )
@@ -166,12 +167,15 @@ def _long_rows(frame: pd.DataFrame, columns: SeriesColumns, notes: list[str]) ->
     if len(columns.targets) != 1:
         raise AttangentError(f"{len(columns.targets)} target columns were named, expected one with an id")
     target = columns.targets[0]
-    for name in (columns.id, columns.time, target, columns.category):
+    others = (columns.id, columns.time, columns.category)
+    for name in others:
         if name is not None and name not in frame.columns:
             raise AttangentError(
-                f"there is no column {name!r}, there are {listed(frame.columns)}; name the columns of ids, "
-                "times and values with --id, --date and --target (id_col, time_col, target_col in Python)"
+                f"there is no column {name!r}, there are {listed(frame.columns)}; name the columns of ids "
+                "and times with --id and --date (id_col, time_col in Python)"
             )
+    if target not in frame.columns:
+        raise no_target(frame, target, others)
     for name, what in ((columns.id, "id"), (columns.time, "time")):
         missing = np.flatnonzero(frame[name].isna())
         if len(missing):

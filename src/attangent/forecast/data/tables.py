@@ -16,6 +16,8 @@ MOST_FILLED = 0.5
 """Largest fraction of a series that may be filled in."""
 MOST_REPEATED = 0.1
 """Largest fraction of rows that may repeat a time before a table counts as several stacked series."""
+MOST_OPTIONS = 4
+"""Number of columns that an error offers."""
 _MISSING = [
     "k.A.",
     "k. A.",
@@ -242,6 +244,20 @@ def only_dates(frame: pd.DataFrame, others: Sequence[str | None], notes: list[st
     options = " or ".join(f"--date {shlex.quote(str(name))}" for name in dates)
     columns = " and ".join(map(repr, dates))
     raise AttangentError(f"the columns {columns} hold dates; choose one with {options} (time_col in Python)")
+
+
+def no_target(frame: pd.DataFrame, target: str, others: Sequence[str | None]) -> AttangentError:
+    """Return the error for a table without the column of values; it lists the options to choose from."""
+    numbers = [
+        f"--target {shlex.quote(str(name))}"
+        for name in frame.columns
+        if name not in others and pd.api.types.is_numeric_dtype(frame[name])
+    ]
+    advice = " or ".join(numbers[:MOST_OPTIONS]) or "--target COLUMN"
+    return AttangentError(
+        f"there is no column {target!r}, there are {listed(frame.columns)}; name the column of values with "
+        f"{advice} (target_col in Python)"
+    )
 
 
 def _looks_like_seconds(column: Any) -> bool:

@@ -55,7 +55,7 @@ class SeriesForecaster(Parameters):
         category: Column with the kind of each series, constant within a series.
         drop_short: Skip series with fewer than three values, with a note, instead of raising.
         gaps: What a missing row means: "zero", "interpolate", "skip" (leave the series out), or "auto", which
-            decides per series between zero and interpolation.
+            counts closed days (such as Sundays) and days without sales as zero, and interpolates the rest.
         hierarchy: Columns that group the series, from the top ("region", "shop"). Totals of all groups are
             forecast as well and equal the sums of their series.
         reconcile: How: "mint" changes the forecasts of all nodes as little as their errors allow,
