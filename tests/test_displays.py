@@ -6,8 +6,9 @@ import pytest
 
 from attangent import predict_training
 from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series
+from attangent.compression.fidelity import Fidelity
 from attangent.compression.quiz import Answer
-from attangent.compression.report import Fidelity, Report
+from attangent.compression.report import Report
 from attangent.forecast import SeriesForecaster, evaluate, forecast_frame
 from attangent.icl import Dictionary, compare_to_ridge, predictor_of
 from attangent.kernels import SoftmaxNetwork, unit_data

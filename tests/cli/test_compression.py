@@ -1,8 +1,11 @@
 """The commands compress and generate, as a user types them."""
 
+import contextlib
+import io
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,8 +13,11 @@ from typer.testing import CliRunner
 
 from attangent import AttangentError
 from attangent.cli.commands import app
-from attangent.cli.compression import GOAL_NOT_MET
+from attangent.cli.compression import GOAL_NOT_MET, _show
+from attangent.compression.fidelity import Fidelity
 from attangent.compression.prompt import BareReader
+from attangent.compression.quiz import Answer
+from attangent.compression.report import Report
 from attangent.compression.session import ChatSession
 from attangent.tuning import Method, TrainingSettings, TuningRequest, load_tuned, tune
 from tests.adapters.tiny import save_bert, save_llama, write_rows
@@ -99,6 +105,7 @@ def test_compress_writes_an_adapter_and_a_report_and_generate_uses_it(folder, pr
     assert notes["roles"] == ["system"]
     assert notes["distilled"] == 2
     assert "facts kept" in done.output.splitlines()[0]
+    assert [line for line in done.output.splitlines() if line != line.rstrip()] == []
     assert not (out / ".work").exists()
     one, same = (
         run("generate", "--model", folder, "--adapter", out, "--tokens", 5, "who is the keeper?")
@@ -108,6 +115,28 @@ def test_compress_writes_an_adapter_and_a_report_and_generate_uses_it(folder, pr
     assert one.output == same.output
     drawn = run("generate", "--model", folder, "--adapter", out, "--temperature", 2, "--seed", 1, "who?")
     assert drawn.exit_code == 0, drawn.output
+
+
+def shown(report, json_=False, quiet=False):
+    """What a terminal shows of both streams."""
+    screen = io.StringIO()
+    with contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
+        _show(report, "model", Path("out"), json_, quiet)
+    return screen.getvalue().splitlines()
+
+
+def test_the_warning_of_few_facts_stands_below_the_facts():
+    sizes = dict.fromkeys(("full", "compressed", "none"), 1.0)
+    measured = Fidelity({"compressed": 0.8, "none": 1.0}, sizes, sizes)
+    own = (Answer("Who?", "Quill", "Quill", "nobody", "Quill"),)
+    report = Report(100, 8, "recall", measured, {}, 1000, 80, own=own, candidates=31)
+    lines = shown(report)
+    assert lines[0].startswith("facts kept: 1 of 1")
+    assert lines[1].startswith("warning: only 1 fact counts (the model answers 1 of 31 questions")
+    assert lines[-2].startswith("next: ")
+    assert lines[-1].startswith("warning: only 20% of the prompt's effect")
+    assert len(shown(report, quiet=True)) == 2
+    assert shown(report, json_=True)[-2:] == [lines[1], lines[-1]]
 
 
 def test_json_and_quiet(folder, prompt, tmp_path):

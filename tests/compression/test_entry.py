@@ -156,7 +156,7 @@ def test_a_filled_cache_holds_the_prompt_for_every_sequence():
 
 @pytest.mark.parametrize(("right", "met"), [("", True), ("never said", False)])
 def test_a_long_prompt_is_asked_about_all_its_pieces(right, met, tmp_path, monkeypatch):
-    one = Quiz((Question("what?", right),), ("never said",), ("no",))
+    one = Quiz((Question("what?", right),), ("never said",), ("no",), candidates=4)
     monkeypatch.setattr(CompressionRun, "quiz", one)
     model, asked = tiny_llama(layers=1, context=160), [("and who?", None)]
     report = compress_to_folder(
@@ -164,6 +164,7 @@ def test_a_long_prompt_is_asked_about_all_its_pieces(right, met, tmp_path, monke
     )
     assert report.pieces > 2
     assert len(report.own) == report.pieces
+    assert report.candidates == 4 * report.pieces
     assert report.goal["met"] is met
     assert len(report.goal["sizes"]) == report.pieces
     assert [answer.question for answer in report.answers] == ["and who?"]

@@ -60,6 +60,7 @@ def test_a_fact_has_one_question_the_first_that_the_prompt_answers(model, monkey
     ]
     quiz = run_of(model, Letters(), TEXT)._quiz_of(forms)
     assert [question.text for question in quiz.questions] == ["one b?", "two a?"]
+    assert quiz.candidates == 3
     assert asked == [["one a?", "two a?", "three a?"], ["one b?"], ["one b?", "two a?", "three a?"]]
 
 

@@ -11,6 +11,7 @@ from attangent.compression.questions import (
     is_german,
     parts_of,
     questions_from,
+    unasked_line,
     unasked_parts,
 )
 from attangent.compression.sentence_questions import sentence_facts
@@ -83,6 +84,17 @@ def test_tables_lists_and_code_are_asked_for():
 def test_parts_without_a_question_are_named():
     unasked = unasked_parts(GUIDE, questions_from(GUIDE, chat=True))
     assert unasked == ["Guide: prose 'Please be quiet.'"]
+
+
+def test_unasked_parts_are_named_by_their_headings_or_first_words():
+    text = "It's one two three four five six.\n\nShort one.\n\n# Sheds: new\n\nA b.\n\n- c d\n- e f\n"
+    labels = [part.label for part in parts_of(text)]
+    names = '"It\'s one two three four five ...", "Short one.", "Sheds: new"'
+    assert unasked_line(labels) == f"{len(labels)} parts of the text were not asked about: {names}"
+    assert unasked_line(labels[1:2]) == '1 part of the text was not asked about: "Short one."'
+    many = unasked_line([f"prose 'part {number}'" for number in range(7)])
+    assert many.endswith('"part 3", "part 4"; report.json names all')
+    assert many.startswith("7 parts of the text were")
 
 
 def test_marks_and_headings_are_not_asked_for():

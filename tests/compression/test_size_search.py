@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from attangent.compression.fidelity import Fidelity
 from attangent.compression.pipeline import CompressionRun
 from attangent.compression.quiz import Answer
-from attangent.compression.report import Fidelity
 from attangent.compression.request import CompressionRequest
 from attangent.compression.result import CompressedPrompt
 from attangent.compression.size_search import _sizes, compress_by, search_size

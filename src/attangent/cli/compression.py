@@ -160,7 +160,9 @@ def chat(
     tokens: Annotated[int, typer.Option(help="Maximum number of new tokens per answer.")] = 128,
     budget: Annotated[
         int | None,
-        typer.Option(help="Fold old turns into the state when the chat exceeds this many tokens."),
+        typer.Option(
+            help="Fold old turns into the state, which grows with them, if the chat exceeds this many tokens."
+        ),
     ] = None,
     json_: AsJson = False,
     quiet: Quiet = False,
@@ -231,6 +233,8 @@ def _show(report: "Report", model: str, out: Path, json_: bool, quiet: bool) -> 
         typer.echo(json.dumps(report.as_json(), indent=1))
     elif not quiet:
         typer.echo(report.headline)
+        if report.rough:
+            typer.echo(f"warning: {report.rough}", err=True)
         typer.echo(report.course)
         _print_report(report)
         for line in report.details:
@@ -240,7 +244,9 @@ def _show(report: "Report", model: str, out: Path, json_: bool, quiet: bool) -> 
             typer.echo(f"for {report.export_line}")
         typer.echo(f"next: attangent chat --model {model} --adapter {out}")
     for warning in report.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        # This one is printed below the facts.
+        if json_ or quiet or warning != report.rough:
+            typer.echo(f"warning: {warning}", err=True)
 
 
 def _read(path: Path) -> str:
@@ -302,9 +308,13 @@ def _print_report(report: "Report") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False, header_style="")
     for column in ("", "full prompt", "compressed", "no prompt"):
         table.add_column(column, overflow="fold")
     for row in report.rows():
         table.add_row(*(escape(cell) for cell in row))
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    with console.capture() as capture:
+        console.print(table)
+    for line in capture.get().splitlines():
+        typer.echo(line.rstrip())

@@ -164,12 +164,14 @@ def _report(
     unasked: Sequence[str] | None = None,
 ) -> Report:
     answers = run.users_answers(prompt, request.questions)
+    own = run.answers(prompt, quiz)
     return Report(
         prompt_tokens=len(run.ids),
         size=prompt.size,
         method=prompt.method,
         fidelity=run.fidelity(prompt),
-        own=run.answers(prompt, quiz),
+        own=own,
+        candidates=(run.quiz if quiz is None else quiz).candidates,
         unasked=tuple(run.unasked_by(run.quiz) if unasked is None else unasked),
         seconds={name: round(value, 3) for name, value in run.stages.seconds.items()},
         bytes_of_cache=run.cache.number_of_bytes,

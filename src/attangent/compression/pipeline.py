@@ -27,6 +27,7 @@ from attangent.compression.attribution import (
 from attangent.compression.bfloat16 import Halved, fast_products
 from attangent.compression.capture import prefill, run_packed, sample
 from attangent.compression.distilling import Distillation, distill_states, enough_steps
+from attangent.compression.fidelity import Fidelity, measure_fidelity
 from attangent.compression.memory import return_freed
 from attangent.compression.methods import method_named
 from attangent.compression.methods.base import CompressionMethod, LayerFitter, check_room
@@ -41,7 +42,6 @@ from attangent.compression.prompt import (
 from attangent.compression.prompt_cache import Piece, PromptCache, PromptForm, PromptState, joined_states
 from attangent.compression.questions import MOST_FACTS, Question, forms_of, questions_from, unasked_parts
 from attangent.compression.quiz import Answer, Quiz, Reply, answer_all, ask
-from attangent.compression.report import Fidelity, measure_fidelity
 from attangent.compression.request import CompressionRequest
 from attangent.compression.result import CompressedPrompt, Rotation
 from attangent.compression.resume_cache import ResumeCache, digest
@@ -310,7 +310,8 @@ class CompressionRun:
             answered.sort(key=lambda pair: pair[0].fact)
             # Only right answers need the second question, which shows whether the prompt was needed.
             none = self._ask([question for question, _ in answered], PromptForm.none())
-        return Quiz.of([question for question, _ in answered], [reply for _, reply in answered], none)
+        quiz = Quiz.of([question for question, _ in answered], [reply for _, reply in answered], none)
+        return replace(quiz, candidates=len({question.fact for question in questions}))
 
     def _ask(
         self, questions: Sequence[Question], form: PromptForm, progress: Advance = no_progress

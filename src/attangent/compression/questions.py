@@ -1,6 +1,7 @@
 """Questions made from a text: facts of its sentences, tables, lists and code, asked for in several ways."""
 
 import re
+from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,6 +43,7 @@ _CODE = re.compile(
 )
 _WRAPPED = 50
 _LABEL_WORDS = 6
+_SHOWN_PARTS = 5
 _TITLE_WORDS = 8
 
 
@@ -227,6 +229,26 @@ def unasked_parts(text: str, questions: Sequence[Question]) -> list[str]:
     """Return the labels of the parts of a text on which there is no question."""
     asked = {question.part for question in questions}
     return [part.label for part in parts_of(text) if part.label not in asked]
+
+
+def unasked_line(labels: Sequence[str]) -> str:
+    """Return a line that names the parts on which there is no question, from their labels."""
+    verb = "part of the text was" if len(labels) == 1 else "parts of the text were"
+    names = list(dict.fromkeys(map(_name_of, labels)))
+    others = "; report.json names all" if len(names) > _SHOWN_PARTS else ""
+    return f"{len(labels)} {verb} not asked about: {', '.join(names[:_SHOWN_PARTS])}{others}"
+
+
+def _name_of(label: str) -> str:
+    """Return the heading in a part's label, or its first words if it has none, in quotes."""
+    match = re.fullmatch(r"(?:(.+?): )?(?:prose|table|list|code) ((['\"]).*\3)", label)
+    if match is None:
+        return f'"{label}"'
+    heading, quoted, _ = match.groups()
+    if heading:
+        return f'"{heading}"'
+    words = literal_eval(quoted)
+    return f'"{words} ..."' if len(words.split()) == _LABEL_WORDS else f'"{words}"'
 
 
 def is_german(text: str) -> bool:

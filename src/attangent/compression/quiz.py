@@ -22,6 +22,8 @@ _QUIZ_TOKENS = 16
 _ASKED_AT_ONCE = 48
 # A sentence ends an answer once it has this many words; shorter ones are an opening such as "Yes."
 _SENTENCE_WORDS = 3
+# Fewer facts than this say little.
+_FEW = 10
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,21 @@ def kept_interval(kept: int, asked: int) -> str:
     return f"between {bounds.low:.0%} and {bounds.high:.0%} of all such facts"
 
 
+def rough_share(asked: int, candidates: int) -> str:
+    """Return why the share kept is rough, if it is: how many of the candidate facts count."""
+    if not 0 < asked < _FEW:
+        return ""
+    count = "1 fact counts" if asked == 1 else f"{asked} facts count"
+    reason = (
+        f" (the model answers {asked} of {candidates} questions with the full prompt and not without it; "
+        "a larger model answers more)"
+    )
+    return (
+        f"only {count}{reason if candidates > asked else ''}, so the share kept is rough; add your own "
+        "questions with --ask, with the words of their answers"
+    )
+
+
 class Reply(NamedTuple):
     """The model's reply to a question, and whether it is right."""
 
@@ -96,11 +113,13 @@ class Quiz:
         questions: The questions.
         full: Answers with the full prompt.
         none: Answers without a prompt.
+        candidates: Facts that were asked about, answered or not.
     """
 
     questions: tuple[Question, ...] = ()
     full: tuple[str, ...] = ()
     none: tuple[str, ...] = ()
+    candidates: int = 0
 
     @classmethod
     def of(cls, questions: Sequence[Question], full: Sequence[Reply], none: Sequence[Reply]) -> "Quiz":
@@ -121,13 +140,14 @@ class Quiz:
             questions += [replace(question, fact=first + question.fact) for question in quiz.questions]
         full = [text for quiz in quizzes for text in quiz.full]
         none = [text for quiz in quizzes for text in quiz.none]
-        return cls(tuple(questions), tuple(full), tuple(none))
+        return cls(tuple(questions), tuple(full), tuple(none), sum(quiz.candidates for quiz in quizzes))
 
     @classmethod
     def read(cls, notes: dict[str, Any]) -> "Quiz":
         """Return the quiz that `asdict` turned into JSON."""
         questions = tuple(Question(**question) for question in notes["questions"])
-        return cls(questions, tuple(notes["full"]), tuple(notes["none"]))
+        # Runs begun before version 0.1 counted candidates have none stored.
+        return cls(questions, tuple(notes["full"]), tuple(notes["none"]), notes.get("candidates", 0))
 
     @property
     def facts(self) -> int:

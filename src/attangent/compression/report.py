@@ -1,4 +1,4 @@
-"""The report of a compression: fidelity measured on text, and a table, JSON, warnings and pictures."""
+"""The report of a compression: a table, JSON, warnings and pictures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -6,113 +6,19 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
 from attangent._core.display import brief, table_html
 from attangent._core.plots import FAINT, bars, finished, in_style, one_panel
-from attangent._core.progress import Advance, no_progress
-from attangent.attention import Prefix
-from attangent.compression.capture import run
-from attangent.compression.prompt_cache import PromptCache, PromptForm
-from attangent.compression.quiz import Answer, facts_kept, kept_interval
-from attangent.compression.text import Calibration
+from attangent.compression.fidelity import Fidelity
+from attangent.compression.questions import unasked_line
+from attangent.compression.quiz import Answer, facts_kept, kept_interval, rough_share
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_AT_ONCE = 2
-# Fewer facts than this say little.
-_FEW = 10
 # Lost questions and unasked parts that are printed; the report has all.
 _SHOWN = 5
 # Warn of an export that keeps a smaller fraction of the adapter's answers.
 _EXPORTED = 0.9
-
-
-@dataclass(frozen=True)
-class Fidelity:
-    """Averages over the tokens of text that the model wrote after the whole prompt.
-
-    Attributes:
-        divergence: KL(full || other) in nats per token; the other is `compressed` or `none`.
-        loss: Negative log-likelihood per token with the `full` prompt, `compressed` and `none`.
-        agreement: How often the most likely next token is the same as with the full prompt.
-    """
-
-    divergence: dict[str, float]
-    loss: dict[str, float]
-    agreement: dict[str, float]
-
-    @property
-    def ratio(self) -> float:
-        """Return KL(full || compressed) / KL(full || none): 0 keeps everything, 1 nothing."""
-        return self.divergence["compressed"] / max(self.divergence["none"], 1e-12)
-
-
-def measure_fidelity(
-    model: Any,
-    cache: PromptCache,
-    states: Mapping[str, Prefix],
-    text: Calibration,
-    progress: Advance = no_progress,
-) -> Fidelity:
-    """Compare the model's predictions with states, and without a prompt, to those with the whole prompt."""
-    forms = {
-        "full": PromptForm.full(cache),
-        "none": PromptForm.none(),
-        "compressed": PromptForm.compressed(cache, states),
-    }
-    sums = _Sums()
-    with torch.no_grad():
-        for start in range(0, len(text), _AT_ONCE):
-            ids, valid = (part[start : start + _AT_ONCE] for part in (text.ids, text.valid))
-            sums.add(
-                {name: _log_chances(model, ids, valid, form) for name, form in forms.items()}, ids, valid
-            )
-            progress(len(ids))
-    return sums.means()
-
-
-def _log_chances(model: Any, ids: Tensor, valid: Tensor, form: PromptForm) -> Tensor:
-    """Return log probabilities (T, vocabulary) at the valid tokens."""
-    logits = run(model, ids, form.offset, form.handler).logits
-    return logits[valid].float().log_softmax(dim=-1).cpu()
-
-
-class _Sums:
-    """Running sums over tokens, by measure and form of the prompt."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.predicted = 0
-        self.totals: dict[str, dict[str, float]] = {"divergence": {}, "loss": {}, "agreement": {}}
-
-    def add(self, log_chances: Mapping[str, Tensor], ids: Tensor, valid: Tensor) -> None:
-        full = log_chances["full"]
-        # The last token of each sequence has no successor, so it predicts nothing.
-        following = ids.roll(-1, dims=1)[valid]
-        real = (valid & valid.roll(-1, dims=1) & (torch.arange(ids.shape[1]) < ids.shape[1] - 1))[valid]
-        self.count += len(full)
-        self.predicted += int(real.sum())
-        for name in ("full", "compressed", "none"):
-            other = log_chances[name]
-            self._add("loss", name, -other.gather(1, following[:, None])[real].sum())
-            if name != "full":
-                self._add("divergence", name, (full.exp() * (full - other)).sum())
-                self._add("agreement", name, (full.argmax(dim=1) == other.argmax(dim=1)).sum())
-
-    def _add(self, measure: str, name: str, value: Tensor) -> None:
-        self.totals[measure][name] = self.totals[measure].get(name, 0.0) + value.item()
-
-    def means(self) -> Fidelity:
-        counts = {"divergence": self.count, "loss": self.predicted, "agreement": self.count}
-        return Fidelity(
-            **{
-                measure: {name: total / max(counts[measure], 1) for name, total in totals.items()}
-                for measure, totals in self.totals.items()
-            }
-        )
 
 
 @dataclass(frozen=True)
@@ -160,6 +66,7 @@ class Report:
         answers: Answers to the user's questions.
         own: Answers to questions made from the prompt, which it answers and which are not answered without.
         unasked: Parts of the prompt on which no question counts.
+        candidates: Facts that were asked about, answered or not.
         goal: With a search: whether the goal was met, why not, and all sizes tried.
         exported: The export: folder, size, steps of training, answers kept, ratio and attempts.
         pieces: Number of pieces in which the prompt was read.
@@ -184,6 +91,7 @@ class Report:
     decode: dict[str, float] = field(default_factory=dict)
     distilled: int = 0
     resumed: bool = False
+    candidates: int = 0
 
     def __repr__(self) -> str:
         tokens = f"{self.prompt_tokens} -> {self.size}"
@@ -230,22 +138,20 @@ class Report:
     def details(self) -> list[str]:
         """Return lines on what was lost and on what was not asked."""
         lost = [answer for answer in self.own if answer.lost]
-        lines = [
+        lines = [self._gain] if self.decode else []
+        lines += [
             f"lost: {lost_one.question} expected {lost_one.expected!r:.30}, got {lost_one.compressed!r}"
             for lost_one in lost[:_SHOWN]
         ]
         if len(lost) > _SHOWN:
             lines.append(f"and {len(lost) - _SHOWN} more lost; see report.json")
         if self.unasked:
-            parts = f"{len(self.unasked)} part{'s' if len(self.unasked) > 1 else ''} of the text"
-            lines.append(f"not asked: {parts}, such as {'; '.join(self.unasked[:2])}")
+            lines.append(unasked_line(self.unasked))
         missed = [answer for answer in self.answers if answer.expected and not answer.holds(answer.full)]
         lines += [
             f"the full prompt misses: {answer.question} expected {answer.expected!r}, got {answer.full!r}"
             for answer in missed
         ]
-        if self.decode:
-            lines.append(self._gain)
         return lines
 
     @property
@@ -255,7 +161,8 @@ class Report:
         if per_token <= 0:
             return "a decoding step takes as long with the full prompt as without"
         tokens = max(0.0, self.decode["compressed"] - self.decode["none"]) / per_token
-        return f"decoding is faster than with the full prompt from about {tokens:,.0f} tokens on"
+        rounded = float(f"{tokens:.2g}")
+        return f"decoding is faster than with the full prompt from about {rounded:,.0f} tokens on"
 
     @property
     def headline(self) -> str:
@@ -278,6 +185,11 @@ class Report:
         return f"{summary}; tried: {tried}" if len(self.attempts) > 1 else summary
 
     @property
+    def rough(self) -> str:
+        """Return why the share of facts kept is rough; empty if enough facts count."""
+        return rough_share(self.asked, self.candidates)
+
+    @property
     def export_line(self) -> str:
         """Return what the export keeps; empty without one."""
         if not self.exported:
@@ -298,11 +210,8 @@ class Report:
             warnings.append(f"the goal was not met: {self.goal['stopped']}; {self.headline}")
         if self.goal and self.size >= self.prompt_tokens > 0 and len(self.goal["attempts"]) > 1:
             warnings.append("no smaller size keeps enough of the answers; lower the goal, such as --keep 0.8")
-        if 0 < self.asked < _FEW:
-            warnings.append(
-                f"only {self.asked} facts count, so the share kept is rough; add your own questions with "
-                "--ask, with the words of their answers"
-            )
+        if self.rough:
+            warnings.append(self.rough)
         if self.exported and self.exported["kept"] < _EXPORTED * self.kept:
             warnings.append(
                 f"the export keeps {self.exported['kept']} answers, the adapter {self.kept}: a plain cache "
@@ -323,19 +232,20 @@ class Report:
         Returns:
             One tuple per row.
         """
-        loss = self.fidelity.loss
         agree = self.fidelity.agreement
         rows = [
             *([("facts", str(self.asked), str(self.kept), "0")] if self.own else []),
             ("prompt tokens", str(self.prompt_tokens), str(self.size), "0"),
             ("effect of the prompt", "100%", f"{max(1 - self.fidelity.ratio, 0):.1%}", "0%"),
-            ("loss on its text", *(f"{loss[name]:.3f}" for name in ("full", "compressed", "none"))),
             ("same next token", "100%", f"{agree['compressed']:.1%}", f"{agree['none']:.1%}"),
             ("bytes", f"{self.bytes_of_cache:,}", f"{self.bytes_of_states:,}", "0"),
         ]
-        if self.decode:
-            times = (f"{1e3 * self.decode[name]:.1f} ms" for name in ("full", "compressed", "none"))
-            rows.append(("one decoding step", *times))
+        # With a shorter prompt a step gains nothing; `details` says from which length it does.
+        if self.decode and max(self.decode["compressed"], self.decode["none"]) < self.decode["full"]:
+            full, compressed, none = (
+                _milliseconds(self.decode[name]) for name in ("full", "compressed", "none")
+            )
+            rows.append(("one decoding step", full, compressed, none))
         rows += [(answer.question, answer.full, answer.compressed, answer.none) for answer in self.answers]
         return rows
 
@@ -355,6 +265,11 @@ class Report:
             "own": [asdict(answer) | {"lost": answer.lost} for answer in self.own],
             "warnings": self.warnings,
         }
+
+
+def _milliseconds(seconds: float) -> str:
+    milliseconds = 1e3 * seconds
+    return f"{milliseconds:.0f} ms" if milliseconds >= 10 else f"{milliseconds:.1f} ms"
 
 
 @in_style

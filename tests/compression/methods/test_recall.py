@@ -4,9 +4,9 @@ import torch
 
 from attangent.attention import RaggedState
 from attangent.compression.attribution import best_tokens
+from attangent.compression.fidelity import measure_fidelity
 from attangent.compression.methods.recall import RecallMethod
 from attangent.compression.pipeline import fit_states
-from attangent.compression.report import measure_fidelity
 from tests.compression.cases import STORY, Letters, Stories, run_of, stories_model, tiny_llama
 
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from attangent.adapters.call import AttentionCall
 from attangent.compression.capture import prefill, sample
+from attangent.compression.fidelity import measure_fidelity
 from attangent.compression.methods.base import CompressionMethod
 from attangent.compression.pipeline import fit_states
 from attangent.compression.problem import fitted_masses, fitted_values
-from attangent.compression.report import measure_fidelity
 from attangent.compression.text import Calibration, pieces
 from attangent.papers.p1_prefix.prompt_states import (
     HEAD_FITS,
