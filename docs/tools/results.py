@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.suites.compression import documents
+from benchmarks.suites.compression import documents, means
 from benchmarks.suites.compression.prompts import DOCUMENTS, EARLIER_DOCUMENTS
 from benchmarks.suites.tuning import fresh
 
@@ -31,6 +31,14 @@ makes of the text ([how-to](compress.md)).
 Four more documents, once, with the quiz of today and without rivals:
 
 {more_compression}
+
+Older groups of prompts, measured before scoring, fitting and training became shorter. "64 of 120" means that
+the full prompt answers 64 of 120 questions; a dash was not measured. SmolLM2-135M except for the last group.
+
+    python -m benchmarks.suites.compression.bench_compress --threads 1
+    python -m benchmarks.suites.compression.second_model GEMMA_FOLDER
+
+{older_compression}
 
 ## Serving
 
@@ -93,6 +101,11 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def compression(names: Sequence[str]) -> str:
     return documents.table([row for row in rows_of("compress_documents.json") if row["document"] in names])
+
+
+def older_compression() -> str:
+    newer = ("new documents", "four more documents")
+    return means.table({group: rows for group, rows in means.groups().items() if group not in newer})
 
 
 def serving() -> str:
@@ -170,6 +183,7 @@ def page() -> str:
     return TEXT.format(
         compression=compression(EARLIER_DOCUMENTS),
         more_compression=compression(DOCUMENTS),
+        older_compression=older_compression(),
         serving=serving(),
         tuning=tuning(),
         kinds=first_tables("kinds.md", 2),

@@ -1,10 +1,11 @@
 """The table of docs/compress.md: answers of every method on all tasks, from benchmarks/results.
 
 `python -m benchmarks.suites.compression.means` puts it into the page, between the two marks that it has for
-it. `python docs/tools/pictures.py` draws the same numbers.
+it. Only the new documents stand there; docs/results.md has the other groups. `python docs/tools/pictures.py`
+draws the numbers of all.
 
 For each group of prompts: a line for each method, a column for each number of times that it is smaller than
-the prompt. Sums go over the prompts that every method of a column was measured on.
+the prompt, if any was measured at it. Sums go over the prompts that every method of a column was measured on.
 """
 
 import json
@@ -20,6 +21,8 @@ BEGIN, END = "<!-- table: python -m benchmarks.suites.compression.means -->", "<
 METHODS = ("recall", "recall, distilled", "Attention Matching", "KVzip", "KVgrad")
 """Methods of the table; the JSON files have all that were measured."""
 TIMES = (4, 8, 16, 32)
+SHOWN = "new documents"
+"""The group on the page of compression."""
 _SHORT = {"Attention Matching, sizes by head": "Attention Matching", "selection as in KVzip": "KVzip"}
 _LABELS = {"facts": "handbooks", "examples": "worked examples"}
 Rows = Sequence[dict[str, Any]]
@@ -60,12 +63,14 @@ def _renamed(row: dict[str, Any]) -> dict[str, Any]:
 
 def table(rows_by_group: dict[str, list[dict[str, Any]]]) -> str:
     """Markdown: answers by group, method and number of times smaller."""
+    columns_by_group = {group: columns_of(rows) for group, rows in rows_by_group.items()}
+    times = [column.many for columns in columns_by_group.values() for column in columns if column.prompts]
     lines = [
-        _line("answers", "", *(f"{many}x" for many in TIMES)),
-        _line("---", "---", *["---:"] * len(TIMES)),
+        _line("answers", "", *(f"{many}x" for many in sorted(set(times)))),
+        _line("---", "---", *["---:"] * len(set(times))),
     ]
     for group, rows in rows_by_group.items():
-        columns = columns_of(rows)
+        columns = [column for column in columns_by_group[group] if column.many in times]
         full = [f"{column.full} of {column.asked}" if column.prompts else "-" for column in columns]
         lines.append(_line(f"**{group}**", FULL, *full))
         measured = {row["method"] for row in rows}
@@ -124,4 +129,4 @@ def put_into(page: str, text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(put_into(PAGE.read_text(), table(groups())))
+    PAGE.write_text(put_into(PAGE.read_text(), table({SHOWN: groups()[SHOWN]})))
