@@ -1,5 +1,6 @@
 """The commands tune and predict, as a user types them."""
 
+import csv
 import json
 import re
 from typing import get_args
@@ -158,7 +159,7 @@ def test_generate_goes_on_as_it_was_tuned(tmp_path):
     assert tuned.exit_code == 0
     assert "over 1 seed;" in tuned.output
     assert f"next: attangent generate TEXT --adapter {tmp_path}" in tuned.output
-    assert "exact_match 1.0000" in tuned.output
+    assert "exact_match 1.00" in tuned.output
     assert "'the cat' -> 'sleeps'" in tuned.output
     assert "elsewhere: perplexity of texts that the base model wrote x" in tuned.output
     asked = ("generate", "the cat", "--adapter", tmp_path / "out", "--tokens", 1)
@@ -180,7 +181,7 @@ def test_regression_from_the_command_line(folder, tmp_path):
     assert done.exit_code == 0, done.output
     assert "probe: rmse" in done.output
     answers = run("predict", "--adapter", tmp_path / "out", tmp_path / "rows.csv").output.splitlines()
-    assert answers[0] == "row,text,value"
+    assert answers[0] == "row,price,text,value"
     assert len(answers) == 13
     (tmp_path / "odd.csv").write_text("text,price\nthe cat,cheap\n")
     refused = run(
@@ -191,6 +192,7 @@ def test_regression_from_the_command_line(folder, tmp_path):
         tmp_path / "other",
     )
     assert "row 1: the column 'price' holds 'cheap', expected a number" in str(refused.exception)
+    assert refused.output == ""
     assert not (tmp_path / "other").exists()
 
 
@@ -220,3 +222,89 @@ def test_a_tuned_model_is_exported_to_transformers_only(folder, tmp_path):
     assert "holds a tuned model; export it to transformers or sentence-transformers" in str(refused.exception)
     odd = run("export", tmp_path, "--to", "transformers", "--out", tmp_path / "x", "--name", "y")
     assert "--name, --server and --slots are for compressed prompts" in str(odd.exception)
+
+
+def test_predict_copies_the_columns_that_it_does_not_write(folder, tmp_path):
+    common = ("--method", "probe", "--quiet", "--out", tmp_path / "out")
+    assert run("tune", "--model", folder, "--train", folder / "train.jsonl", *common).exit_code == 0
+    label = json.loads(next((tmp_path / "out").rglob("tuned.json")).read_text())["labels"][0]
+    header = f"ticket_id,row,text,label,note,probability,my id,probability_{label}"
+    (tmp_path / "new.csv").write_text(f"{header}\nT-1,9,the old cat,1,=2,x,a,y\nT-2,9,a dog runs,0,,x,b,y\n")
+    done = run("predict", "--adapter", tmp_path / "out", tmp_path / "new.csv")
+    names, *rows = csv.reader(done.output.splitlines())
+    own = [name for name in names if name.startswith("probability_")]
+    assert names == ["row", "ticket_id", "note", "my_id", "text", "label", "probability", *own]
+    assert own.count(f"probability_{label}") == 1
+    assert [row[:5] for row in rows] == [
+        ["1", "T-1", "'=2", "a", "the old cat"],
+        ["2", "T-2", "", "b", "a dog runs"],
+    ]
+    (tmp_path / "new.jsonl").write_text('{"text": "a dog", "size": 3}\n{"text": "a cat", "ref": null}\n')
+    done = run("predict", "--adapter", tmp_path / "out", tmp_path / "new.jsonl")
+    lines = done.output.splitlines()
+    assert lines[0].startswith("row,size,ref,text,label")
+    assert lines[1].startswith("1,3,,a dog,")
+    assert lines[2].startswith("2,,,a cat,")
+
+
+def test_no_bar_is_shown_while_weights_are_written(folder, tmp_path, capfd):
+    from transformers.utils import logging
+
+    logging.enable_progress_bar()
+    common = ("--model", folder, "--train", folder / "train.jsonl", "--epochs", 1)
+    assert run("tune", *common, "--method", "full", "--out", tmp_path / "full").exit_code == 0
+    done = run("export", tmp_path / "full", "--to", "transformers", "--out", tmp_path / "plain")
+    assert done.exit_code == 0, done.output
+    assert "shards" not in done.stderr + capfd.readouterr().err
+    assert logging.is_progress_bar_enabled()
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "words"), [(1.0, "both are right on all 33 rows"), (31 / 33, "on the same 31 of 33 rows")]
+)
+def test_equal_results_are_said_in_words(accuracy, words):
+    metrics = {"method": "lora", "rows_scored": 33, "closed_form_accuracy": accuracy, "gain": 0.0}
+    line = tuning._gain(metrics | {"gain_error": 0.0, "closed_form_seconds": 2.0})
+    assert words in line
+    assert "±" not in line
+    mixed = tuning._gain(metrics | {"gain_error": 0.04, "closed_form_seconds": 2.0})
+    assert "(+0.0 ± 4.0 points)" in mixed
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("text,kind\na cat,x\n", "did you mean"), ("text,label\na cat,x\n", "at least two labels")],
+)
+def test_rows_are_checked_before_anything_is_printed_or_loaded(tmp_path, content, message):
+    (tmp_path / "rows.csv").write_text(content.replace("kind", "lable"))
+    common = ("--model", tmp_path / "no-model", "--out", tmp_path / "out")
+    done = run("tune", *common, "--train", tmp_path / "rows.csv")
+    assert message in str(done.exception)
+    assert done.output == ""
+    missing = run("tune", *common, "--train", tmp_path / "none.csv")
+    assert "there is no" in str(missing.exception)
+    assert missing.output == ""
+
+
+def test_help_words_defaults_without_parentheses():
+    text = run("tune", "--help").output
+    assert "[default: lora]" in text
+    assert "[default: (" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rows", "text"),
+    [
+        ("eval_loss", 0.2445, 20, "0.24"),
+        ("eval_accuracy", 0.95, 20, "0.95"),
+        ("eval_accuracy", 0.9125, 80, "0.91"),
+        ("eval_accuracy", 0.912, 500, "0.912"),
+        ("eval_accuracy", 0.91234, 5000, "0.9123"),
+        ("eval_rmse", 1234.5, 20, "1234"),
+        ("eval_loss", 0.00345, 20, "0.0034"),
+        ("eval_loss", 0.0, 20, "0.00"),
+        ("eval_r2", float("nan"), 1, "nan"),
+    ],
+)
+def test_scores_have_the_digits_that_the_rows_support(name, value, rows, text):
+    assert tuning._score(name, value, rows) == text

@@ -135,7 +135,7 @@ def _members(kind: Any) -> tuple[Any, ...]:
 
 
 class _ShortHelp:
-    """A typer command whose help shows no types of switches and arguments."""
+    """A typer command whose help shows no types of switches and arguments, and defaults as worded."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         parameters = super().get_params(ctx)  # pyright: ignore[reportAttributeAccessIssue]
@@ -144,6 +144,9 @@ class _ShortHelp:
                 parameter.metavar = ""
             if parameter.param_type_name == "argument":
                 parameter.display_type_rich = lambda ctx: None
+            default = getattr(parameter, "show_default", None)
+            if isinstance(default, str):  # typer would put it in parentheses
+                parameter._get_default_string = lambda text=default, **_: text
         return parameters
 
 

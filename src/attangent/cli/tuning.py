@@ -1,6 +1,7 @@
 """The commands `tune` and `predict`. Heavy imports wait until one of them runs."""
 
 import json
+import math
 import statistics
 import sys
 from collections.abc import Iterable
@@ -90,6 +91,7 @@ def tune(
     processes take part.
     """
     from attangent.tuning.pipeline import tune_seeds
+    from attangent.tuning.prepared import check_rows
     from attangent.tuning.request import TrainingSettings, TuningRequest
     from attangent.tuning.trainer import is_first_process
 
@@ -104,7 +106,7 @@ def tune(
         _refuse("images", columns | _set(max_tokens=cut, task=task if task != "classification" else None))
     if kind == "causal-lm":
         _refuse("causal-lm, which reads the columns prompt and completion", columns)
-    tuner = _method(chosen, kind, silent)
+    tuner = _method(chosen, kind)
     if not tuner.technique.trains:
         ignored = [f"training.{name}" for name in training if name not in _WITHOUT_TRAINING]
         _refuse(f"the method {tuner.name}", [*_set(epochs=epochs), *ignored])
@@ -122,6 +124,9 @@ def tune(
         plain=plain,
         quantised=quantised,
     )
+    check_rows(request)
+    if not silent and not _is_named(chosen):
+        typer.echo(f"method: {tuner.name}; see --method for others")
     runs = []
     for metrics in tune_seeds(request, out, seeds, silent):
         runs.append(metrics)
@@ -153,16 +158,15 @@ def _set(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _method(chosen: dict[str, Any], kind: Any, silent: bool) -> "Method":
-    """Build the method; if the settings name none, use the default and say so."""
+def _is_named(chosen: dict[str, Any]) -> bool:
+    return bool({"name", "ntk"} & set(chosen))
+
+
+def _method(chosen: dict[str, Any], kind: Any) -> "Method":
+    """Build the method; if the settings name none, use the default."""
     from attangent.tuning.methods import Method, default_settings
 
-    if {"name", "ntk"} & set(chosen):
-        return Method.from_dict(chosen)
-    method = Method.from_dict({**default_settings(kind), **chosen})
-    if not silent:
-        typer.echo(f"method: {method.name}; see --method for others")
-    return method
+    return Method.from_dict(chosen if _is_named(chosen) else {**default_settings(kind), **chosen})
 
 
 def _columns(text: list[str] | None, label: str | None) -> "TextColumns | None":
@@ -173,10 +177,12 @@ def _columns(text: list[str] | None, label: str | None) -> "TextColumns | None":
 
 def _print_metrics(metrics: dict[str, Any], out: Path, max_tokens: int) -> None:
     folder = out / f"seed-{metrics['seed']}"
-    scores = ", ".join(f"{name[5:]} {metrics[name]:.4f}" for name in metrics if name.startswith("eval_"))
+    rows = metrics["rows_scored"]
+    names = [name for name in metrics if name.startswith("eval_")]
+    scores = ", ".join(f"{name[5:]} {_score(name, metrics[name], rows)}" for name in names)
     typer.echo(
         f"seed {metrics['seed']}: trained on {metrics['rows_trained']} rows, scored on "
-        f"{metrics['rows_scored']}: {scores}; {metrics['seconds']:.1f} s"
+        f"{rows}: {scores}; {metrics['seconds']:.1f} s"
     )
     if "accuracy_interval" in metrics:
         low, high = metrics["accuracy_interval"]
@@ -198,6 +204,17 @@ def _print_metrics(metrics: dict[str, Any], out: Path, max_tokens: int) -> None:
         )
 
 
+def _score(name: str, value: float, rows: int) -> str:
+    """Format a score with the digits that a number of rows supports: 2 up to 100 rows, 3 up to 1,000, then 4.
+
+    They are decimals of a share such as the accuracy, and significant digits of a loss or an rmse.
+    """
+    digits = min(4, max(2, len(str(rows - 1))))
+    if name.endswith(("loss", "rmse")) and math.isfinite(value) and value > 0:
+        return f"{value:.{min(6, max(0, digits - 1 - math.floor(math.log10(value))))}f}"
+    return f"{value:.{digits}f}"
+
+
 def _gain(metrics: dict[str, Any]) -> str:
     """Compare the result with the closed-form classifier that training started from."""
     if metrics["method"] == "probe":
@@ -205,12 +222,19 @@ def _gain(metrics: dict[str, Any]) -> str:
     seconds = f"{metrics.get('closed_form_seconds', 0):.0f} s"
     if "closed_form_rmse" in metrics:
         rmse = metrics["closed_form_rmse"]
-        return f"closed-form regression ({seconds}, --method probe): rmse {rmse:.4f}"
+        score = _score("rmse", rmse, metrics["rows_scored"])
+        return f"closed-form regression ({seconds}, --method probe): rmse {score}"
     if "gain" not in metrics:
         return ""
     gain = 100 * metrics["gain"]
     error = 100 * metrics["gain_error"]
-    start = f"closed-form classifier ({seconds}): accuracy {metrics['closed_form_accuracy']:.4f}"
+    rows = metrics["rows_scored"]
+    accuracy = metrics["closed_form_accuracy"]
+    start = f"closed-form classifier ({seconds}): accuracy {_score('accuracy', accuracy, rows)}"
+    if gain == error == 0:  # no row is right for one of the two only
+        right = round(accuracy * rows)
+        same = f"all {rows} rows" if right == rows else f"the same {right} of {rows} rows"
+        return f"{start}; both are right on {same}: --method probe gives the same in {seconds}"
     if gain > error:
         return f"{start}; training gained {gain:.1f} ± {error:.1f} points"
     return (
@@ -253,10 +277,11 @@ def _print_summary(runs: list[dict[str, Any]], out: Path) -> None:
     first = runs[0]
     name = next(name for name in ("eval_accuracy", "eval_rmse", "eval_loss") if name in first)
     values = [metrics[name] for metrics in runs]
-    spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
+    rows = first["rows_scored"]
+    spread = f" ± {_score(name, statistics.stdev(values), rows)}" if len(values) > 1 else ""
     seeds = f"{len(values)} seeds" if len(values) > 1 else "1 seed"
     typer.echo(
-        f"{first['method']}: {name[5:]} {statistics.fmean(values):.4f}{spread} over {seeds}; "
+        f"{first['method']}: {name[5:]} {_score(name, statistics.fmean(values), rows)}{spread} over {seeds}; "
         f"{first['parameters']:,.0f} trained parameters, {first['head_parameters']:,.0f} more in the "
         f"classifier; saved in {out}"
     )

@@ -47,7 +47,7 @@ def load_model(
         options["label2id"] = {name: number for number, name in enumerate(labels)}
     if needs.classifier:
         options["ignore_mismatched_sizes"] = True
-    with torch.random.fork_rng(devices=[]), _quiet():
+    with torch.random.fork_rng(devices=[]), silent_transformers():
         torch.manual_seed(seed)
         options["output_loading_info"] = True
         loaded, report = _from_pretrained(getattr(transformers, needs.auto_class), model, "model", options)
@@ -124,8 +124,8 @@ def _check_complete(model: str | Path, missing: Iterable[str]) -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence transformers' report on the new classifier and its progress bar."""
+def silent_transformers() -> Iterator[None]:
+    """Silence transformers' report on a new classifier and its progress bars."""
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()

@@ -1,5 +1,6 @@
 """Turn a request into a loaded model and encoded rows."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -87,6 +88,15 @@ def prepare(request: TuningRequest, hold_out: bool = True) -> PreparedTask:
         task = _encode_texts(request, data, held)
     weights = _class_weights(task) if request.class_weights else None
     return replace(task, class_weights=weights, held=held, facts=_facts(task, data, held))
+
+
+def check_rows(request: TuningRequest) -> None:
+    """Read the rows and raise what `prepare` would raise for them; no model is loaded."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `prepare` reads them again and warns
+        data, _ = _read(request)
+    if request.kind == "regression":
+        ValueUnits.of(data.targets)
 
 
 def _facts(task: PreparedTask, data: Any, held: Any) -> dict[str, int]:

@@ -22,7 +22,7 @@ class InputRows:
     Attributes:
         rows: Texts, tuples of texts or image files, as `TunedModel.predict` takes them.
         names: Columns of the cells.
-        cells: Row number, id and texts, or the image file, of each row.
+        cells: Row number, other columns and texts, or the image file, of each row.
     """
 
     rows: list[Any]
@@ -39,7 +39,7 @@ def rows_to_predict(tuned: TunedModel, source: Path | Iterable[str]) -> InputRow
         files = [path for path in source.rglob("*") if path.is_file() and not path.name.startswith(".")]
         return _images(sorted(files) if source.is_dir() else [source])
     if isinstance(source, Path) and source.suffix != ".txt":
-        return _table(source, about.columns)
+        return _table(source, about.columns, _prediction_columns(about.labels))
     lines = _lines(source) if isinstance(source, Path) else source
     texts = {number: line.strip() for number, line in enumerate(lines, 1) if line.strip()}
     return _not_empty(
@@ -51,14 +51,38 @@ def _images(files: list[Path]) -> InputRows:
     return _not_empty(InputRows(files, ("file",), [(str(path),) for path in files]))
 
 
-def _table(path: Path, columns: TextColumns | None) -> InputRows:
-    """Read a table; its column `id`, if there is one, is copied."""
+def _table(path: Path, columns: TextColumns | None, reserved: Iterable[str]) -> InputRows:
+    """Read a table; its other columns are copied, except those named like a column of the predictions."""
     names = text_columns(path, columns)
     features = read_features(path, columns)
-    ids = [str(record["id"]) for record in read_records(path) if record.get("id") is not None]
-    shown = len(ids) == len(features)
-    cells = [(str(row), *([ids[row - 1]] if shown else []), *texts) for row, texts in enumerate(features, 1)]
-    return InputRows(list(features), ("row", *(["id"] if shown else []), *names), cells)
+    records = list(read_records(path))
+    others = _copied_columns(records, {"row", *names, *reserved})
+    cells = [
+        (str(row), *(_cell(record.get(name)) for name in others), *texts)
+        for row, (record, texts) in enumerate(zip(records, features, strict=True), 1)
+    ]
+    return InputRows(list(features), ("row", *others, *names), cells)
+
+
+def _copied_columns(records: Iterable[dict[str, Any]], taken: Iterable[str]) -> list[str]:
+    """Return the columns whose names, as they are written, are not taken."""
+    written = {_column(name) for name in taken}
+    columns = []
+    for name in dict.fromkeys(name for record in records for name in record):
+        if _column(name) not in written:
+            written.add(_column(name))
+            columns.append(name)
+    return columns
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _prediction_columns(labels: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns of the predictions; a regression has no labels."""
+    names = tuple(_column(f"probability_{label}") for label in labels)
+    return ("label", "probability", *names) if names else ("value",)
 
 
 def _not_empty(inputs: InputRows) -> InputRows:
@@ -75,7 +99,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def predictions_csv(predictions: Sequence[Any], inputs: InputRows) -> str:
-    """Write predictions as CSV: row, id and texts, then the label with all probabilities or the number.
+    """Write predictions as CSV: row, other columns, texts, then the label with probabilities or the number.
 
     No column name has a space.
     """
@@ -83,8 +107,7 @@ def predictions_csv(predictions: Sequence[Any], inputs: InputRows) -> str:
     cells = [[harmless(cell) for cell in row] for row in inputs.cells]
     if isinstance(predictions[0], ValuePrediction):
         rows = ([*row, f"{each.value:.6g}"] for row, each in zip(cells, predictions, strict=True))
-        return table_csv([*names, "value"], rows)
-    labels = [_column(f"probability_{label}") for label in predictions[0].probabilities]
+        return table_csv([*names, *_prediction_columns(())], rows)
     rows = (
         [
             *row,
@@ -93,7 +116,7 @@ def predictions_csv(predictions: Sequence[Any], inputs: InputRows) -> str:
         ]
         for row, each in zip(cells, predictions, strict=True)
     )
-    return table_csv([*names, "label", "probability", *labels], rows)
+    return table_csv([*names, *_prediction_columns(predictions[0].probabilities)], rows)
 
 
 def _column(name: str) -> str:

@@ -15,7 +15,7 @@ from attangent._version import __version__
 from attangent.adapters.files.format import CONFIG
 from attangent.tuning.data.columns import TextColumns
 from attangent.tuning.data.text import ValueUnits
-from attangent.tuning.loading import Quantised, UsedPooling
+from attangent.tuning.loading import Quantised, UsedPooling, silent_transformers
 from attangent.tuning.methods.ntk import LORA
 from attangent.tuning.methods.peft_methods import refuse_plain_peft
 from attangent.tuning.methods.registry import TECHNIQUES
@@ -107,7 +107,8 @@ def export_model(
     """Write the trained weights into a run's folder, with all that loading them needs."""
     technique = request.method.technique
     folder = run / technique.folder
-    technique.save(model, folder)
+    with silent_transformers():
+        technique.save(model, folder)
     if task.tokenizer is not None:
         task.tokenizer.save_pretrained(folder)
     description = _describe(model, task, request, folder)

@@ -17,6 +17,7 @@ from attangent._core.errors import AttangentError
 from attangent._core.files import real_folder, write_json, write_whole
 from attangent.tuning.folders.export import TunedDescription
 from attangent.tuning.folders.tuned import TunedModel, load_tuned
+from attangent.tuning.loading import silent_transformers
 from attangent.tuning.tasks import NEEDS
 
 Target = Literal["transformers", "sentence-transformers"]
@@ -118,7 +119,8 @@ def _put(layer: Any, weight: Tensor, bias: Tensor | None = None) -> None:
 
 def _write(model: Any, tuned: TunedModel, out: Path) -> None:
     real_folder(out)
-    model.save_pretrained(out)
+    with silent_transformers():
+        model.save_pretrained(out)
     _write_tokenizer(tuned, out)
     write_whole(out / "README.md", _card(tuned.description, "transformers", _PIPELINE))
 
@@ -155,7 +157,8 @@ def _write_sentence_transformer(model: Any, tuned: TunedModel, out: Path) -> Non
             "sentence-transformers cannot compute this classifier; export it with --to transformers."
         )
     real_folder(out)
-    model.base_model.save_pretrained(out)
+    with silent_transformers():
+        model.base_model.save_pretrained(out)
     config = json.loads((out / "config.json").read_text())
     write_json(out / "config.json", config | {"id2label": dict(enumerate(about.labels))})
     _write_tokenizer(tuned, out)
