@@ -47,7 +47,7 @@ class SeriesForecast:
         >>> months = pd.date_range("2020-01-01", periods=48, freq="MS")
         >>> result = forecast_frame(pd.DataFrame({"sold": np.arange(48) % 12}, index=months), [], 3)
         >>> result
-        SeriesForecast(series=1, steps=3, models=['seasonal'])
+        SeriesForecast(series=1, steps=3, models=['combination'])
     """
 
     frame: pd.DataFrame
