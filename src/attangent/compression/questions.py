@@ -298,8 +298,8 @@ def _term_facts(line: str, german: bool) -> Iterator[AskedFact]:
     if value:
         term = match["term"].strip()
         article = "" if term.split()[0].casefold() in SMALL or term[:1].isdigit() else "the "
-        asked = f"Was steht bei {term}?" if german else f"What is {article}{term}?"
-        yield AskedFact(value, (asked, f"{term}?"))
+        question = f"Was steht bei {term}?" if german else f"What is {article}{term}?"
+        yield AskedFact(value, (question, f"{term}?"))
 
 
 def _step_facts(part: Part, german: bool) -> Iterator[AskedFact]:
@@ -309,8 +309,8 @@ def _step_facts(part: Part, german: bool) -> Iterator[AskedFact]:
         word = telling_word(match["step"]) if match else ""
         if match and word:
             under = f" ({part.heading})" if part.heading else ""
-            asked = f"What is step {match['number']}{under}?"
-            yield AskedFact(word, (f"Was ist Schritt {match['number']}{under}?" if german else asked,))
+            english = f"What is step {match['number']}{under}?"
+            yield AskedFact(word, (f"Was ist Schritt {match['number']}{under}?" if german else english,))
 
 
 def _code_facts(part: Part) -> Iterator[AskedFact]:
@@ -378,5 +378,5 @@ def _drawn(facts: Sequence[Sequence[AskedFact]], at_most: int, seed: int) -> lis
 
 def _as_line(question: Question, german: bool) -> Question:
     """Return a question as a line that a model continues, for models without a chat template."""
-    asked, answer = ("Frage", "Antwort") if german else ("Question", "Answer")
-    return replace(question, text=f"\n\n{asked}: {question.text}\n{answer}:")
+    heading, answer = ("Frage", "Antwort") if german else ("Question", "Answer")
+    return replace(question, text=f"\n\n{heading}: {question.text}\n{answer}:")

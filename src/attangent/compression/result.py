@@ -57,11 +57,11 @@ class Rotation:
         Raises:
             AttangentError: If the model has other positions.
         """
-        found = [buffer for name, buffer in model.named_buffers() if name.endswith("rotary_emb.inv_freq")]
+        buffers = [buffer for name, buffer in model.named_buffers() if name.endswith("rotary_emb.inv_freq")]
         sizes = {layer.key_size for layer in attention_layers(model)}
         reason = "it has no rotary positions, or different ones in different layers"
-        if len(found) == 1 and sizes == {2 * len(found[0])}:
-            rotation = cls(found[0].detach().cpu())
+        if len(buffers) == 1 and sizes == {2 * len(buffers[0])}:
+            rotation = cls(buffers[0].detach().cpu())
             if rotation._fits(model):
                 return rotation
             reason = "its positions are not rotations of a key's two halves"

@@ -158,9 +158,9 @@ def _when_done(match: Match) -> Form:
 def _where(match: Match) -> Form | None:
     if _NUMBER.match(match["answer"]):
         return None
-    asked = "When" if TIME.match(match["answer"]) else "Where"
+    opening = "When" if TIME.match(match["answer"]) else "Where"
     verb = match["verb"] if match["verb"] in ("is", "are", "was", "were") else "is"
-    return f"{asked} {verb} {_subject(match)}?", _answer(match)
+    return f"{opening} {verb} {_subject(match)}?", _answer(match)
 
 
 def _how_many(match: Match) -> Form:
@@ -228,22 +228,21 @@ _TIMES = {"from": "From when", "until": "Until when", "within": "Within what tim
 
 def _done_when(match: Match) -> Form | None:
     """Ask by whom or when something is or must be done."""
-    asked = "By how much" if MONEY.search(match["answer"]) else _TIMES.get(match["preposition"], "When")
+    opening = "By how much" if MONEY.search(match["answer"]) else _TIMES.get(match["preposition"], "When")
     if not TIME.match(match["answer"]):
         if match["preposition"] != "by":
             return None
-        asked = "By whom"
+        opening = "By whom"
     verb, _, be = match["verb"].partition(" ")
     done = f"{be} {match['done']}".strip()
-    return f"{asked} {verb} {_subject(match)} {done}?", _answer(match)
+    return f"{opening} {verb} {_subject(match)} {done}?", _answer(match)
 
 
 def _to_whom(match: Match) -> Form:
     verb, _, rest = match["verb"].partition(" ")
-    asked = {"go": "do", "goes": "does"}.get(verb, verb)
-    return f"To whom {asked} {_subject(match)} {rest or 'go'}?", re.split(r" (?:in|at|on) ", match["answer"])[
-        0
-    ]
+    auxiliary = {"go": "do", "goes": "does"}.get(verb, verb)
+    receiver = re.split(r" (?:in|at|on) ", match["answer"])[0]
+    return f"To whom {auxiliary} {_subject(match)} {rest or 'go'}?", receiver
 
 
 def _counted_first(match: Match) -> Form:
@@ -251,8 +250,8 @@ def _counted_first(match: Match) -> Form:
 
 
 def _modal_measure(match: Match) -> Form:
-    asked = f"How many {match['things']} {match['modal']} {_subject(match)} {match['done']}?"
-    return asked, match["answer"]
+    question = f"How many {match['things']} {match['modal']} {_subject(match)} {match['done']}?"
+    return question, match["answer"]
 
 
 def _if(match: Match) -> Form | None:

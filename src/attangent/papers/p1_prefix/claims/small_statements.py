@@ -92,11 +92,11 @@ def labels(settings: Settings, seed: int) -> Finding:
             conclusions=(Conclusion("labels of CB", "<=", 2, math.nan),),
             remark="Set ATTANGENT_DATA to a folder with superglue/CB.",
         )
-    found = set()
+    labels = set()
     for path in paths:
         with gzip.open(str(path), "rt") as lines:
-            found |= {json.loads(line)["label"] for line in lines}
-    return Finding(conclusions=(Conclusion("labels of CB", "<=", 2, len(found)),))
+            labels |= {json.loads(line)["label"] for line in lines}
+    return Finding(conclusions=(Conclusion("labels of CB", "<=", 2, len(labels)),))
 
 
 @claim(

@@ -103,8 +103,8 @@ def guarantee_of(settings: Settings, seed: int, dictionary: Dictionary | None = 
     rests_on=("P4/theorem-1",),
 )
 def heads_and_speed(settings: Settings, seed: int) -> Finding:
-    found = guarantees(settings, seed)
-    falls = [10.0**guarantee.contraction for guarantee in found]
+    guaranteed = guarantees(settings, seed)
+    falls = [10.0**guarantee.contraction for guarantee in guaranteed]
     return Finding(
         conclusions=(
             Conclusion.of_trend(
@@ -129,7 +129,7 @@ def heads_and_speed(settings: Settings, seed: int) -> Finding:
         ),
         numbers={
             f"log10 of the guaranteed fall, H = {H}": g.contraction
-            for H, g in zip(settings.head_counts, found, strict=True)
+            for H, g in zip(settings.head_counts, guaranteed, strict=True)
         },
         figures=(
             plot(

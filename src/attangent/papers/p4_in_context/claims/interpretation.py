@@ -115,10 +115,10 @@ def generalises(settings: Settings, seed: int) -> Finding:
             Hypothesis(f"gap / gap at the start after training, N = {N}", "<=", 1e-3, trained.gap() / start)
         )
         for name, tasks in (("known", IN_DOMAIN), ("unseen", OUT_OF_DOMAIN)):
-            found = compare_to_ridge(predictor_of(trained), dictionary, settings.prompts, tasks, seed)
-            lines += _generalisation_lines(found, f"{name} tasks, N = {N}", decides=name == "unseen")
+            comparison = compare_to_ridge(predictor_of(trained), dictionary, settings.prompts, tasks, seed)
+            lines += _generalisation_lines(comparison, f"{name} tasks, N = {N}", decides=name == "unseen")
             numbers[f"ridge that the answers imply / m tau, {name} tasks, N = {N}"] = (
-                found.implied_alpha / dictionary.ridge
+                comparison.implied_alpha / dictionary.ridge
             )
     return Finding(
         hypotheses=tuple(hypotheses),
@@ -132,11 +132,11 @@ def generalises(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _generalisation_lines(found: Comparison, where: str, decides: bool) -> list[Conclusion]:
+def _generalisation_lines(comparison: Comparison, where: str, decides: bool) -> list[Conclusion]:
     """Return lines on risks; on the tasks of training ridge regression cannot lose to 0 on average."""
-    risk = found.risk["predictor"]
-    against_ridge = found.risk["predictor"] / found.risk["ridge"]
-    against_copying = found.risk["predictor"] / found.risk["nearest neighbour"]
+    risk = comparison.risk["predictor"]
+    against_ridge = comparison.risk["predictor"] / comparison.risk["ridge"]
+    against_copying = comparison.risk["predictor"] / comparison.risk["nearest neighbour"]
     return [
         Conclusion(
             f"risk on tokens not shown / predicting 0, {where}", "<=", 1 - 1e-9, risk, claimed=decides

@@ -122,7 +122,7 @@ def heads() -> Proof:
     def least(matrix: sp.Matrix) -> sp.Expr:
         return min(matrix.eigenvals())
 
-    whole = least(M[0] + M[1] + M[2]) / sp.Integer(H)
+    smallest = least(M[0] + M[1] + M[2]) / sp.Integer(H)
     left_out = [
         least(sum((m for j, m in enumerate(M) if j != h), sp.zeros(2, 2))) / (H - 1) for h in range(H)
     ]
@@ -142,13 +142,13 @@ def heads() -> Proof:
                 "attention (1, 0), (0, 1), (1/2, 1/2), a limit of softmaxes:",
                 r"\tfrac{\zeta_0(3)}{3}=\tfrac13\ge\tfrac13\left(\tfrac12+2\cdot\tfrac{3-\sqrt5}{8}\right)"
                 r"=\tfrac{5-\sqrt5}{12}",
-                bool(whole == sp.Rational(1, 3))
+                bool(smallest == sp.Rational(1, 3))
                 and sp.simplify(sum(left_out) / H - (5 - sp.sqrt(5)) / 12) == 0,
             ),
             Step(
                 "On average it grows here from H = 2 to H = 3: a larger H does not slow the guarantee down.",
                 r"\tfrac13>\tfrac{5-\sqrt5}{12}",
-                bool(whole > (5 - sp.sqrt(5)) / 12),
+                bool(smallest > (5 - sp.sqrt(5)) / 12),
             ),
         ),
         part="H",
