@@ -1,5 +1,6 @@
 """What the tests of claims share: running a check, finding its lines, the suite that all claims pass."""
 
+import os
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -74,6 +75,8 @@ class ClaimSuite:
 
     def test_what_the_audit_finds(self, found_id: str) -> None:
         finding = self.finding(found_id)
+        if "Set ATTANGENT_DATA" in finding.remark and not os.environ.get("ATTANGENT_DATA"):
+            pytest.skip(finding.remark)
         assert finding.verdict == self.found[found_id]
         assert "\n" not in finding.remark
         self.examine(finding)
