@@ -307,8 +307,9 @@ def test_an_option_changes_the_outcome_or_is_refused(run, call, added, expected)
 
 @pytest.fixture
 def requested(inputs, monkeypatch):
-    """Call tune up to its request, which also gets the number of seeds and the folder."""
+    """Call tune up to its request, which also gets the number of seeds and the folder; rows are not read."""
     import attangent.tuning.pipeline as pipeline
+    import attangent.tuning.prepared as prepared
 
     seen = []
 
@@ -318,6 +319,7 @@ def requested(inputs, monkeypatch):
         return iter(())
 
     monkeypatch.setattr(pipeline, "tune_seeds", record)
+    monkeypatch.setattr(prepared, "check_rows", lambda request: None)
     monkeypatch.chdir(inputs)
 
     def call(*words):
