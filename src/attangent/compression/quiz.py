@@ -129,7 +129,10 @@ class Quiz:
             for question, with_prompt, without in zip(questions, full, none, strict=True)
             if with_prompt.right and not without.right
         ]
-        return cls(*(tuple(column) for column in zip(*rows, strict=True))) if rows else cls()
+        if not rows:
+            return cls()
+        useful, with_prompts, without_prompts = zip(*rows, strict=True)
+        return cls(useful, with_prompts, without_prompts)
 
     @classmethod
     def joined(cls, quizzes: "Sequence[Quiz]") -> "Quiz":
