@@ -159,7 +159,7 @@ def _parsed(cells: pd.Series, thousands: str, decimal: str) -> pd.Series:
 def read_numbers(column: pd.Series, notes: list[str]) -> pd.Series:
     """Read a column as numbers, with thousands separators as in 3,005.67 or 3.010,37; NaN for other text.
 
-    What most cells that are not plain numbers look like decides for the column.
+    The form of most cells that are not plain numbers decides for the column.
     """
     values = pd.Series(pd.to_numeric(column, errors="coerce"), dtype=np.float64)
     odd = values.isna() & column.notna()

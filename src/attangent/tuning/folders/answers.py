@@ -65,7 +65,7 @@ def _table(path: Path, columns: TextColumns | None, reserved: Iterable[str]) -> 
 
 
 def _copied_columns(records: Iterable[dict[str, Any]], taken: Iterable[str]) -> list[str]:
-    """Return the columns whose names, as they are written, are not taken."""
+    """Return the columns whose written names are not taken."""
     written = {_column(name) for name in taken}
     columns = []
     for name in dict.fromkeys(name for record in records for name in record):
