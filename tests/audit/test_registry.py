@@ -29,6 +29,18 @@ def test_every_claim_explains_itself():
         assert set(claim.quick) <= set(claim.full), id
 
 
+def test_nature_place_and_erratum_have_defaults():
+    claim = registry.get("P3/theorem-3")
+    assert claim.nature == "main result"
+    assert "withdrawn" in claim.erratum
+    assert registry.get("P3/theorem-3-repaired").place == "ours"
+
+
+def test_a_statement_of_a_paper_needs_a_place(claims):
+    with pytest.raises(AttangentError, match="P1/lemma-9 needs a place"):
+        registry.claim("P1/lemma-9", title="t", quick={})
+
+
 def test_select_by_id_pattern_and_paper(claims):
     def chosen(*arguments):
         return [claim.id for claim in registry.select(*arguments)]

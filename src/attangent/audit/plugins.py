@@ -34,6 +34,7 @@ class Paper:
         subject: The subject in a few words.
         note: The version that the claims refer to, if that matters.
         status: What to say beside every count, such as "withdrawn in December 2024".
+        erratum: An author's reply, an erratum, or the withdrawal; for every claim that names none.
 
     Example:
         >>> Paper("Random features", authors="A. Rahimi, B. Recht", year="2007").year
@@ -47,6 +48,7 @@ class Paper:
     subject: str = ""
     note: str = ""
     status: str = ""
+    erratum: str = ""
 
 
 @dataclass(frozen=True)

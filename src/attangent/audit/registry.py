@@ -4,7 +4,7 @@ import ast
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, partial
 from importlib.util import find_spec
@@ -35,7 +35,7 @@ _unusable: dict[str, str] = {}
 def claim(
     id: str,
     *,
-    place: str,
+    place: str = "",
     title: str,
     quick: dict[str, Any],
     statement: str = "",
@@ -63,7 +63,7 @@ def claim(
 
     Args:
         id: The id, such as P2/lemma-5.1.
-        place: Its section and number in the paper.
+        place: Its section and number in the paper; by default "ours" for a repair.
         title: The statement in a few words.
         quick: The settings of the quick profile.
         statement: The statement in our words; by default the docstring of the check.
@@ -78,11 +78,12 @@ def claim(
         repairs: The claim that this statement repairs.
         derivation: Why a repaired statement is right.
         sharp: Whether a repaired bound is sharp.
-        nature: What the statement is in the paper, such as "main result" or "proof step".
+        nature: What the statement is in the paper, such as "main result" or "proof step"; by default it
+            follows from the id.
         plain: One sentence for people: what is printed, what is true, whether a main result falls.
         failure: Cause and consequence, for a statement that fails.
         proof: A function that returns an exact argument; it decides a statement with `failure`.
-        erratum: An author's reply, an erratum, or the withdrawal of the paper.
+        erratum: An author's reply, an erratum, or the withdrawal of the paper; by default that of PAPER.
         ours: Quantifiers or conditions that we added to the statement.
         unconditional: Whether the paper states no hypothesis at all.
         sizes: Run the check once per entry, which overrides some settings.
@@ -102,11 +103,14 @@ def claim(
         'holds'
         >>> _ = _claims.pop("Mine/lemma-1")
     """
+    if not (place or repairs):
+        raise AttangentError(f"{id} needs a place: its section and number in the paper")
     settings = Settings(**quick)
+    resolved_kind = kind or ("ours" if repairs else kind_of_nature(nature or "") or kind_of(id))
     described = partial(
         Claim,
         id=id,
-        place=place,
+        place=place or "ours",
         title=title,
         quick=settings,
         full=settings | (full or {}),
@@ -114,13 +118,13 @@ def claim(
         full_seeds=full_seeds,
         seconds=seconds,
         data=data,
-        kind=kind or ("ours" if repairs else kind_of_nature(nature or "") or kind_of(id)),
+        kind=resolved_kind,
         quote=_one_line(quote),
         rests_on=rests_on,
         repairs=repairs,
         derivation=_one_line(derivation),
         sharp=_one_line(sharp),
-        nature=nature or "",
+        nature=nature or nature_of(id, resolved_kind),
         plain=_one_line(plain),
         failure=failure,
         proof=proof,
@@ -239,15 +243,25 @@ def _load_paper(paper: str) -> None:
     package = claim_packages()[paper]
     if package.package.startswith("attangent."):
         package.load()
+        _add_erratum(package)
         return
     before = set(_claims)
     try:
         package.load()
         _check_names(paper, set(_claims) - before)
+        _add_erratum(package)
     except Exception as error:  # it may fail in any way
         for id in set(_claims) - before:
             del _claims[id]
         _unusable[paper] = f"{package.package} cannot be used: {type(error).__name__}: {error}"
+
+
+def _add_erratum(package: ClaimPackage) -> None:
+    """Give the paper's erratum to its claims that name none."""
+    paper = package.paper()
+    for id, claim in _claims.items():
+        if paper and claim.paper == package.name and not claim.erratum:
+            _claims[id] = replace(claim, erratum=paper.erratum)
 
 
 def _check_names(paper: str, ids: Iterable[str]) -> None:
@@ -294,11 +308,10 @@ def _claims_listed_in(package: ClaimPackage) -> list[ListedClaim]:
 
 def _selected(patterns: list[str], paper: str | None) -> list[ListedClaim]:
     claims = select(patterns, paper)
-    return [ListedClaim(claim.id, claim.place, claim.title, _nature(claim)) for claim in claims]
-
-
-def _nature(claim: Claim) -> str:
-    return "ours" if claim.kind == "ours" else claim.nature or nature_of(claim.id, claim.kind)
+    return [
+        ListedClaim(claim.id, claim.place, claim.title, "ours" if claim.kind == "ours" else claim.nature)
+        for claim in claims
+    ]
 
 
 def _files(package: str) -> Iterator[Path]:
@@ -317,12 +330,12 @@ def _read_call(call: ast.Call) -> ListedClaim | None:
     """Return the claim that a call registers, or None if its texts are computed."""
     arguments = {keyword.arg: keyword.value for keyword in call.keywords}
     id = _constant(call.args[0] if call.args else None)
-    place = _constant(arguments.get("place"))
+    kind = _constant(arguments.get("kind"))
+    is_ours = kind == "ours" or "repairs" in arguments
+    place = _constant(arguments.get("place")) if "place" in arguments or not is_ours else "ours"
     title = _constant(arguments.get("title"))
     if not (id and place and title):
         return None
-    kind = _constant(arguments.get("kind"))
-    is_ours = kind == "ours" or "repairs" in arguments
     nature = "ours" if is_ours else _constant(arguments.get("nature")) or nature_of(id, kind)
     return ListedClaim(id, place, title, nature)
 

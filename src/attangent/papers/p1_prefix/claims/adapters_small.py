@@ -193,7 +193,6 @@ def _tuned(model: Any, tokens: torch.Tensor, rate: float, epochs: float, seed: i
     place="Section 5, Figure 2",
     title="Math inference: NTK-Attention is better than LoRA and zero-shot",
     quote="As we can see, our NTK-attention is better than the two baselines, LoRA and Zero-Shot",
-    nature="experiment",
     plain="""The paper finds NTK-Attention better than LoRA on math with Llama 3.2. We ran a two-layer
         model that adds modulo ten, which decides nothing about the paper.""",
     quick={

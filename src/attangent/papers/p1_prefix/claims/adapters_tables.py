@@ -77,7 +77,6 @@ def labels_of(trial: PreparedTrial) -> list[int]:
     quote="""Our NTK-Attention method achieves much higher performance than P-Tuning V2. ... NTK-Attention
         achieves better performance than LoRA on CB, Copa, and MultiRC datasets, and achieves better average
         performance over all the datasets.""",
-    nature="experiment",
     plain="""The paper finds NTK-Attention better on average than P-Tuning and LoRA with ChatGLM3-6B. We
         ran a small model on a small task, which decides nothing about the paper.""",
     quick={**SMALL_LANGUAGE, "model": "tiny", "tokens": 8},
@@ -146,7 +145,6 @@ def _open(name: str) -> Finding:
     title="Vision: NTK-Attention is better than full fine-tuning and LoRA",
     quote="""Our method performs much better than FFT ... Our method has a similar performance to LoRA with r
         = 32, achieving slightly better average accuracy.""",
-    nature="experiment",
     plain="""The paper finds NTK-Attention better on average than full fine-tuning and LoRA on images. We
         ran digits of 8 x 8 pixels, which decides nothing about the paper.""",
     quick={**SMALL, "pretrain_epochs": 5, "train": 64, "validation": 150, "test": 500},

@@ -158,7 +158,6 @@ def ntk_parameters(d: int) -> int:
     quote="""the number of parameters of Prefix Attention increases linearly with the prefix length m, and its
         running time increases quadratically with m.""",
     rests_on=("P1/algorithm-1", "P1/algorithm-2"),
-    nature="experiment",
     plain="""The paper reads a run time quadratic in m from its figure. Algorithm 3 is linear in m, and so
         are our timings; the parameter counts are right.""",
     failure=Failure(

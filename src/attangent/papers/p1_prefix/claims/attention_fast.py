@@ -79,7 +79,6 @@ _LARGER = {
     quote="""then there exists an algorithm that outputs a matrix T within time complexity of O(L^(1+o(1)) d)
         that satisfies: |T - PrefixAttn(X,P)|_inf <= 1/poly(m).""",
     rests_on=("P1/theorem-4.1", "P1/lemma-j.7", "P1/equation-7"),
-    nature="main result",
     plain="""Printed: an algorithm takes time O(L^(1+o(1)) d). True for bounded token keys and values if
         the number of features, which grows with m, is counted; as printed it falls with Theorem 4.1.""",
     failure=Failure(
@@ -142,7 +141,6 @@ def corollary_j_3(settings: Settings, seed: int) -> Finding:
         HyperAttention, then NTK-Attention can be even more efficient, achieving Eq. (8) within complexity
         O(L^(1+o(1)) d)""",
     rests_on=("P1/theorem-4.1",),
-    nature="main result",
     plain="""With HyperAttention for the tokens the error falls like a power of m if m is much larger than
         L and the tokens' keys and values are bounded; with L = m it does not.""",
     ours=(

@@ -102,7 +102,6 @@ class Errors:
         o(sqrt(log m)) and d = O(log m) holds, then Algorithm 2 outputs a matrix T within time complexity of
         O(L^2 d) that satisfies: |T - PrefixAttn(X,P)|_inf <= 1/poly(m).""",
     rests_on=("P1/lemma-j.7", "P1/equation-7"),
-    nature="main result",
     plain="""The main theorem on approximation. Within its own conditions the features outnumber every
         power of m, since its lemma is for QK'/d; and the values of the tokens must be bounded.""",
     failure=Failure(
@@ -127,7 +126,6 @@ class Errors:
         "scale": 0.5,
     },
     full={"L": 64, "d": 4, "bounds": [0.25, 0.5, 1.0], "lengths": [2**i for i in range(6, 17, 2)]},
-    seconds=1.0,
 )
 def theorem_4_1(settings: Settings, seed: int) -> Finding:
     """If Z and k satisfy Eq. (7), the entries of Q, K_C and V_C are o(sqrt(log m)) and d = O(log m), then

@@ -110,7 +110,6 @@ ON_TOPIC = 0.75
     title="SuperGLUE on a decoder: NTK-Attention is better than P-Tuning V2 and LoRA",
     quote="""Our NTK-Attention method achieves much higher performance than P-Tuning V2. ... NTK-Attention
         achieves better performance than LoRA on CB, Copa, and MultiRC datasets""",
-    nature="experiment",
     plain="""The paper's comparison of NTK-Attention with LoRA and P-Tuning on a decoder, in a much
         smaller setting, which decides nothing about the paper.""",
     quick={

@@ -96,7 +96,6 @@ def _column(steps: list[PrefixStep], term: str) -> Tensor:
     title="Decomposition of the loss into C0, C1, C2 and C3",
     quote="|F(tau+1) - Y|_F^2 = |F(tau) - Y|_F^2 + C0 + C1 + C2 + C3",
     rests_on=("P1/claim-f.12",),
-    nature="lemma",
     plain="The change of the loss splits into the printed terms exactly.",
     quick={**_SIZES, "rate": 0.01, "steps": 40},
     full={**_LARGER, "steps": 200},
@@ -116,7 +115,6 @@ def decomposition(settings: Settings, seed: int) -> Finding:
     title="The progress term C1,1",
     quote="C1,1 <= -1.6 m eta vec(F(tau) - Y)' H(tau) vec(F(tau) - Y)",
     rests_on=("P1/lemma-k.1", "P1/lemma-k.2"),
-    nature="lemma",
     plain="""The progress term C11 is at most -1.6 times the quadratic form of the printed kernel, as
         printed; it is about -2 times it.""",
     quick={**_SIZES, "rate": 0.01, "steps": 40},
@@ -161,7 +159,6 @@ def progress(settings: Settings, seed: int) -> Finding:
     quote="""|C0| <= 0.1 m eta lambda |F(tau) - Y|_F^2, |C1,2| <= 0.1 m eta lambda |F(tau) - Y|_F^2, |C2| <=
         eta^2 m n^2 d^2 exp(16B) |F(tau) - Y|_F^2, |C3| <= eta^2 m^2 |F(tau) - Y|_F^2""",
     rests_on=("P1/lemma-h.8", "P1/lemma-h.9", "P1/lemma-h.10", "P1/lemma-k.1", "P1/lemma-k.2"),
-    nature="lemma",
     plain="""Printed: C0 and C12 are small. They are as large as the progress itself, for every m, since
         they carry the prefix as values. Theorem 3.2 falls for this reason.""",
     failure=Failure(

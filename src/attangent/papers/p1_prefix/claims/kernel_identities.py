@@ -26,7 +26,6 @@ _SIZES = {"n": 6, "d": 4, "m": 256, "sigma": 1.0, "init": "independent"}
     quote="""Delta w_r(tau) = m sum_i sum_k (F_k,i(tau) - y_k,i) (<v_k,r(tau), S_i(tau)> S_i,r(tau) x_i + a_r
         S_i,r(tau) e_k)""",
     rests_on=("P1/lemma-f.1",),
-    nature="lemma",
     plain="""The printed gradient is right. It contains the prefix as value, which the printed kernel
         leaves out.""",
     quick=_SIZES,
@@ -93,7 +92,6 @@ def _relative(a: Tensor, b: Tensor) -> float:
     place="Appendix F.1, Lemma F.1, parts 1-8",
     title="Derivatives of the prefix network",
     quote="Part 8. dF(W,x,a)_k / dw_r = m a_r S_r e_k - m <beta_k, S> S_r x + m beta_k,r S_r x",
-    nature="lemma",
     plain="All eight printed derivatives are right.",
     quick={"d": 4, "m": 12, "sigma": 1.0},
     full={"d": 8, "m": 48},
@@ -150,7 +148,6 @@ def _derivative_gaps(x: Tensor, W: Tensor, a: Tensor) -> dict[str, float]:
     place="Section 3.2 and Appendix G, Definition G.1",
     title="The printed kernel is the NTK",
     quote="Now in this section, we give the exact computation of NTK in our analysis below. (Appendix G)",
-    nature="definition",
     plain="""Printed as the exact NTK of the network; it leaves out the part of the gradient in which the
         prefix is a value. Lemma H.3, which would make that part small, is false.""",
     failure=Failure(
@@ -224,7 +221,6 @@ def _spectra_figure(kernels: dict[str, Tensor]) -> Figure:
     place="Appendix I.5, Lemma I.6",
     title="The loss at initialisation is O(sqrt(nd))",
     quote="Then we have |F(0) - Y|_F <= O(sqrt(nd)).",
-    nature="lemma",
     plain="""Printed: the first loss is O(sqrt(nd)). With independent signs it is of order sqrt(nmd), as
         the paper's own Lemma H.8 says. T of Theorem 3.2 needs log m.""",
     failure=Failure(
@@ -285,7 +281,6 @@ def first_loss(settings: Settings, seed: int) -> Finding:
     quote="""D := 2 lambda^-1 exp(20B) (sqrt(nd)/m) |Y - F(0)|_F ... D < R = lambda/poly(n, d, exp(B)) ...
         m = lambda^-2 poly(n, d, exp(B))""",
     rests_on=("P1/lemma-i.6",),
-    nature="definition",
     plain="""The induction asks for D < R with m = lambda^-2 poly. With the true first loss, of order
         sqrt(m), this needs lambda^-4. The theorem that rests on it fails for another reason, too.""",
     failure=Failure(

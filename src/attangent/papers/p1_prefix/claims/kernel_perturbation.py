@@ -40,7 +40,6 @@ _SIZES = {"n": 6, "d": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
     quote="""Part 1. |[H_k1,k2]_i,j(W) - [H_k1,k2]_i,j(W~)| <= 8R exp(22B). Part 2. Then with probability at
         least 1 - delta, we have |H(W) - H(W~)|_F <= 8R sqrt(nd) exp(22B).""",
     rests_on=("P1/lemma-k.1", "P1/lemma-k.2"),
-    nature="lemma",
     plain="""Printed with sqrt(nd) in part 2; with nd it follows from part 1. R becomes smaller by
         sqrt(nd), inside its poly(n, d, exp(B)); no main result falls for this reason. Part 1 is so loose
         that no run can test it.""",
@@ -135,7 +134,6 @@ def _training_move(p: PrefixRegression) -> Tensor:
     title="The kernel stays positive definite during training",
     quote="Then, with a probability at least 1 - delta, we have lambda_min(H(tau)) >= lambda/2.",
     rests_on=("P1/lemma-3.1",),
-    nature="lemma",
     plain="""The smallest eigenvalue of the printed kernel stays above half its first value in training,
         in every run; the conditions on m are out of reach.""",
     quick={**_SIZES, "init": "independent", "rate": 0.5, "steps": 200, "looks": 10},
@@ -202,7 +200,6 @@ _LEMMA_K = {"n": 16, "d": 4, "m": 4096, "sigma": 1.0, "delta": 0.05, "init": "in
     place="Appendix K, Lemma K.1",
     title="Thirteen bounds on softmax under a small perturbation",
     quote="Part 1. |<w_r, x_i>| <= B, for all i in [n], for all r in [m]",
-    nature="lemma",
     plain="""Printed: |<w_r, x>| <= B for all m prefix vectors, with a B that does not depend on m. False
         at the theorem's own m with C = 10, and for every C as lambda goes to 0; B needs log m.""",
     failure=Failure(
@@ -241,7 +238,6 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
     title="Six bounds on beta and v",
     quote="Part 1. |beta_k,r| <= B ... Part 6. <v_k,r, S_i> <= exp(6B)",
     rests_on=("P1/lemma-k.1",),
-    nature="lemma",
     plain="""Six bounds hold under the premise |w_r| <= B, which is not in the lemma it refers to and
         fails for large d.""",
     ours=("|w_r| <= B, a premise that the lemma attributes to Lemma K.1",),

@@ -71,7 +71,6 @@ def line(x: Tensor, y: Tensor) -> tuple[float, float]:
     quote="""L ~ alpha / [exp(eta lambda C_cpt)]^(1/alpha), with N = O(md), D = O(n), C_cpt = O(NDT), alpha =
         nd""",
     rests_on=("P1/theorem-3.2",),
-    nature="main result",
     plain="""Printed: log loss is linear in compute with slope -eta lambda/(nd) of the printed kernel. The
         slope is that of the exact kernel, smaller by any factor. It falls with Theorem 3.2.""",
     failure=Failure(
@@ -92,7 +91,6 @@ def line(x: Tensor, y: Tensor) -> tuple[float, float]:
         "law": {"n": 6, "d": 4, "init": "symmetric", "steps": 3000, "tail": 0.3},
         "widths": [1024, 4096],
     },
-    seconds=1.0,
 )
 def scaling_law(settings: Settings, seed: int) -> Finding:
     """The loss falls exponentially in the compute C = N D T with N = O(md) parameters, D = O(n) points and T

@@ -62,7 +62,6 @@ def promised_steps(p: PrefixRegression, settings: Settings) -> float:
     quote="""T = Omega((m eta lambda)^-1 log(nd/eps)). Then, after T iterations of update (Eq. (5)), we have
         L(W(T)) <= eps holds with probability at least 1 - delta.""",
     rests_on=("P1/lemma-i.3", "P1/lemma-i.4", "P1/lemma-i.6"),
-    nature="main result",
     plain="""The main theorem on training. Printed with the smallest eigenvalue of a kernel that is not
         the network's; no constant in front of T is enough. With the exact kernel, and pairs of opposite
         signs at the start or log m in T, it is true for an explicit m.""",
@@ -158,7 +157,6 @@ def _constants_figure(inverse: list[float], constants: list[float]) -> Figure:
     title="Induction part 2: every step reduces the loss",
     quote="|F(t+1) - y|_F^2 <= (1 - m eta lambda/2) |F(t) - y|_F^2 (Eq. 21)",
     rests_on=("P1/lemma-h.1", "P1/lemma-h.2", "P1/lemma-h.3", "P1/claim-g.4"),
-    nature="lemma",
     plain="""Printed: every step removes m eta lambda/2 of the loss. That is the rate of the printed
         kernel; the exact kernel can be slower by any factor. Theorem 3.2 falls for this reason.""",
     failure=Failure(
@@ -238,7 +236,6 @@ _ORDINARY = {"n": 6, "d": 4, "m": 2048, "sigma": 1.0, "rate": 0.5, "steps": 300,
     title="Induction part 1: the weights stay close to initialisation",
     quote="For t+1 and all r in [m], it holds that: |w_r(t+1) - w_r(0)|_2 <= D.",
     rests_on=("P1/lemma-i.4", "P1/lemma-i.5"),
-    nature="lemma",
     plain="""The lemma follows from the condition on the loss and Eq. (22). The proof drops a square root,
         which doubles its sum; e^(20B) absorbs the factor.""",
     proof=kernel.weights_stay,
@@ -311,7 +308,6 @@ def _moved_in_units(p: PrefixRegression, run: Trajectory) -> float:
     title="Induction part 3: the gradient is bounded",
     quote="|Delta w_r(t)|_2 <= sqrt(nd) exp(11B) |F(t) - Y|_F (Eq. 22)",
     rests_on=("P1/claim-f.12", "P1/lemma-k.1", "P1/lemma-k.2"),
-    nature="lemma",
     plain="""The gradient keeps its bound at the smallest B; at ordinary sigma the bound is too loose to
         test.""",
     quick={**_ORDINARY, "init": "independent", "sigma": 0.04},

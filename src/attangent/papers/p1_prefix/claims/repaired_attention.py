@@ -21,7 +21,6 @@ from attangent.papers.p1_prefix.fast_attention import PolynomialAttention
     derivation="""If the exponentials are off by a factor in [1 - e, 1 + e], each weight changes by at most a
         fraction e/(1-e). An average of values in [-v, v] then changes by at most 2v e/(1-e), which is 1/m for
         e = 1/(1 + 2vm). Phi(Q) Z takes L r d multiplications and Phi(Q) k takes L r.""",
-    nature="main result",
     plain="With bounded values NTK-Attention is within 1/m of prefix attention, at the cost L r d.",
     sharp="not sharp: the measured error is 10^-4 to 10^-6 of the bound",
     ours=("d and B such that r is affordable: r = m^o(1) needs B^2 sqrt(d) = o(log m)",),
@@ -71,7 +70,6 @@ def _multiplications(L: int, d: int, phi: Taylor) -> int:
     derivation="""Apply the repaired Theorem 4.1 to tokens and prefix together; the sums over the tokens
         take 2 L r d multiplications and those over the queries as many. An even order keeps every mass
         positive.""",
-    nature="main result",
     plain="""The polynomial method for tokens and prefix is within 1/m of prefix attention, at a cost
         linear in L and in r.""",
     sharp="not sharp: the measured error is far below 1/m",

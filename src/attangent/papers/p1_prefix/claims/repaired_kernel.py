@@ -21,7 +21,6 @@ from attangent.papers.p1_prefix.network import PrefixNetwork
     title="The NTK with the prefix as values",
     derivation="""By Claim F.12, dF_k/dw_r = G[(k,i),r] x_i + A[i,r] e_k. Multiply two such gradients, sum
         over r and divide by m; a_r^2 = 1 gives the last term.""",
-    nature="definition",
     plain="The kernel with the prefix as values is the Gram matrix of the gradients.",
     sharp="sharp: an identity",
     quick={"n": 5, "d": 3, "sigma": 1.0, "init": "independent"},
@@ -69,7 +68,6 @@ def written_out(X: Tensor, W: Tensor, a: Tensor) -> Tensor:
     derivation="""A move by R changes log S_r by at most 2R, a_r w_r by R and mu by R + 2R(omega + R), so
         G[(k,i),r] changes by at most G' R and is at most G. An entry of H is x_i.x_j times the mean over r
         of a product of two of them; the matrix has (nd)^2 entries.""",
-    nature="lemma",
     plain="The kernel changes by at most nd times the bound on an entry.",
     sharp="sharp in n and d: equal points attain nd; the constant is 10 to 100 times too large",
     quick={"n": 4, "d": 4, "sigma": 0.03, "init": "independent", "R": 0.0099, "factor": 1.0},
@@ -110,7 +108,6 @@ def frobenius(settings: Settings, seed: int) -> Finding:
     derivation="""Given W, the signs are independent, so E|F(0,x)|^2 = m^2 sum_r S_r^2 |w_r|^2, which tends to
         m E[e^(2w.x) |w|^2] / E[e^(w.x)]^2. Shift w by 2 s^2 x: E[e^(2w.x) |w|^2] = e^(2 s^2 |x|^2) (d s^2 + 4
         s^4 |x|^2), and E[e^(w.x)]^2 = e^(s^2 |x|^2).""",
-    nature="lemma",
     plain="The first loss is of order sqrt(nmd) with independent signs, and at most sqrt(n) with pairs.",
     sharp="sharp: an asymptotic equality",
     quick={"n": 8, "d": 4, "sigma": 0.7, "draws": 100, "tolerance": 0.25},
@@ -156,7 +153,6 @@ def _is_its_formula(what: str, measured: Tensor, stated: Tensor) -> Conclusion:
     derivation="""sum_r <v_kr, S_j> S_jr = <beta_k, S_j> - <beta_k, S_j> = 0, so only the term m a_r S_jr e_k
         of Claim F.12 is left. The second bound is Hoeffding's inequality for the signs given W, with a union
         bound over j.""",
-    nature="lemma",
     plain="""The sum of a step over the prefix is m sum_j <a, S_j> <R_j, x_i>, of order sqrt(nm) at
         initialisation.""",
     sharp="sharp in m: equality for one point; Hoeffding loses sqrt(log n)",
@@ -196,7 +192,6 @@ def step_sum(settings: Settings, seed: int) -> Finding:
     derivation="""alpha_i(t+1) - alpha_i(t) = -eta sum_r u_ir <Delta w_r, x_i> + O(eta^2); insert Claim F.12.
         Hoeffding's bound for b given W is sqrt(2 log(2 n^2/delta)) (sum_r u_ir^2 S_jr^2)^(1/2), with a union
         bound over i, j.""",
-    nature="lemma",
     plain="A step changes alpha by order eta sqrt(nm) at initialisation.",
     sharp="sharp in m: the change is of order sqrt(m); the factor sqrt(n) is not known to be",
     ours=("at initialisation, where the signs are independent of W",),
@@ -245,7 +240,6 @@ def normaliser(settings: Settings, seed: int) -> Finding:
     title="A bound B that grows with the prefix length",
     derivation="""<w_r, x_i> is N(0, s^2 |x_i|^2) with |x_i| <= 1; use the Gaussian tail and a union bound
         over nm.""",
-    nature="lemma",
     plain="With log m in B all products are bounded with high probability.",
     sharp="""sharp up to a factor 1 + o(1): the largest of nm Gaussians is sqrt(2 log(nm)) if the points
         are orthogonal""",

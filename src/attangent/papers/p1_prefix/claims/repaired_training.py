@@ -107,7 +107,6 @@ def sufficient(p: PrefixRegression, largest_radius: float = 0.1) -> Sufficient:
         r_t| <= (1 - eta m lambda_K/2) |r_t| while the kernel is within lambda_K/2 of K. It is if no vector
         moves by more than R = lambda_K/(4 n G G'), and the moves sum to at most 2 G sqrt(n) |r_0|/(m
         lambda_K).""",
-    nature="main result",
     plain="""With the exact kernel, pairs of opposite signs and an explicit m, training converges in the
         promised time.""",
     proof=kernel.explicit_length,
@@ -157,13 +156,11 @@ def convergence(settings: Settings, seed: int) -> Finding:
     place="Appendix I.3, Lemma I.4, repaired",
     title="Every step reduces the loss at the rate of the exact kernel",
     derivation="Square the first inequality in the derivation of the repaired Theorem 3.2.",
-    nature="lemma",
     plain="Every step reduces the loss at the rate of the exact kernel.",
     sharp="not sharp: half of the rate is given to the drift",
     ours=("the drift of the kernel is at most lambda_K/2; the repaired Theorem 3.2 gives an m for it",),
     quick=_SIZES,
     sizes=_LENGTHS,
-    seconds=1.0,
 )
 def one_step(settings: Settings, seed: int) -> Finding:
     """Under the conditions of the repaired Theorem 3.2, |F(t+1) - Y|^2 <= (1 - m eta lambda_K/2)^2 |F(t) -
@@ -186,13 +183,11 @@ def one_step(settings: Settings, seed: int) -> Finding:
     title="Slope of the scaling law",
     derivation="""If the kernel stays close to K, r_t = (I - eta m K)^t r_0. When the other eigendirections
         have decayed, each step multiplies the loss by (1 - eta m lambda_K)^2 and takes m d n of compute.""",
-    nature="main result",
     plain="In the tail the slope of log loss over compute is that of the exact kernel.",
     sharp="sharp: an asymptotic equality",
     ours=("the drift of the kernel is at most lambda_K/2",),
     quick={**_SIZES, "tail": 20, "tolerance": 0.05},
     sizes=_LENGTHS,
-    seconds=1.0,
 )
 def slope(settings: Settings, seed: int) -> Finding:
     """In the tail log L is linear in the compute C = m d n T. Its slope is 2 log(1 - eta m lambda_K) / (m n
@@ -220,7 +215,6 @@ def slope(settings: Settings, seed: int) -> Finding:
     title="The first-order terms together",
     derivation="""|r - eta m K~ r|^2 = |r|^2 - 2 eta m r'K~r + eta^2 m^2 |K~ r|^2. The last term is C3 by
         definition, so the other four terms of Lemma H.1 add up to the second.""",
-    nature="lemma",
     plain="The first-order terms together are -2 m eta r'Kr with the exact kernel.",
     sharp="sharp: an identity; the bound on C3 is attained along the top eigenvector",
     quick={"n": 6, "d": 4, "sigma": 1.0, "init": "independent", "rate": 0.01, "tolerance": 0.01},

@@ -139,7 +139,6 @@ def quadratic_cost(settings: Settings, seed: int) -> Finding:
     place="Appendix J.1, Definition J.1",
     title="Prefix attention as defined in Appendix J",
     quote="Let K_P := S W_Q in R^((m+L) x d) ... Let A := exp(Q K_P') in R^(L x (m+L))",
-    nature="definition",
     plain="""Definition J.1 prints W_Q for W_K and omits sqrt d; it is not the prefix attention of
         Algorithm 1. The meaning is obvious, but the missing sqrt d hides the gap of Theorem 4.1.""",
     failure=Failure(

@@ -82,7 +82,6 @@ def _conditions(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ..
     place="Appendix H.5, Lemma H.8",
     title="The loss during training is O(sqrt(nmd))",
     quote="Then we have |F(tau) - Y|_F <= O(sqrt(nmd)).",
-    nature="lemma",
     plain="""With high probability the loss is O(sqrt(nmd)) at the start and during stable training.
         Printed without any condition on the learning rate.""",
     ours=("a stable learning rate; the lemma has no condition on eta",),
@@ -133,7 +132,6 @@ def loss_in_training(settings: Settings, seed: int) -> Finding:
     quote="""alpha_i(tau+1) - alpha_i(tau) <= eta sqrt(nd) exp(9B)/m |F(tau) - Y|_F + eta^2 m^1.5 nd exp(21B)
         |F(tau) - Y|_F""",
     rests_on=("P1/lemma-h.10", "P1/lemma-k.1"),
-    nature="lemma",
     plain="""Printed: a step changes alpha by order 1/m. It is of order sqrt(m), as a sum with random
         signs; with the second printed term the bound survives at sigma = 1, not at small sigma or small
         eta.""",
@@ -198,7 +196,6 @@ def _in_limit(what: str, settings: Settings, ratio: float, part: str) -> Conclus
     quote="""Part 1. |<eta Delta W(tau)'x_i, 1_m>| <= eta sqrt(nd) exp(8B)/m |F(tau) - Y|_F. Part 2. |<eta^2
         (Delta W(tau)'x_i)^2, 1_m>| <= eta^2 m^1.5 nd exp(20B) |F(tau) - Y|_F""",
     rests_on=("P1/claim-f.12", "P1/lemma-h.8", "P1/lemma-k.1", "P1/lemma-k.2"),
-    nature="lemma",
     plain="""Printed: the steps of the prefix sum to order 1/m. The sum is m sum_j <a, S_j> <R_j, x_i>, of
         order sqrt(m). Part 2 holds.""",
     failure=Failure(

@@ -140,7 +140,6 @@ def _smallest_move(
     plain="""The paper calls its map with d features an approximation of exp and states no accuracy. At q
         = k = 0 it gives d instead of 1; the paper trains Z and k, so no result falls.""",
     quick={"dims": [4, 8, 16, 32, 64]},
-    seeds=3,
     seconds=0.1,
 )
 def printed_map(settings: Settings, seed: int) -> Finding:

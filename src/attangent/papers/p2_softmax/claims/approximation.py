@@ -104,7 +104,6 @@ LINE = {"T": 5.0, "T0": 0.02, "sd": 0.5, "reach": 2.5, "points": 1500, "degree":
     proof=proofs.entire_functions,
     quick={**LINE, "norms": [1e4, 1e7, 1e10, 1e13, 1e16]},
     full={"points": 6000, "degree": 24, "norms": [1e4, 1e6, 1e8, 1e10, 1e12, 1e14, 1e16]},
-    seconds=1.0,
 )
 def approximation(settings: Settings, seed: int) -> Finding:
     """For every R_H above a constant that depends on d only, some F_H with |F_H|^2 <= d R_H has E|F_H - F*|^2
@@ -156,7 +155,6 @@ def approximation(settings: Settings, seed: int) -> Finding:
     quick={**MIXTURE, **NETWORK, "n": 128, "m": 64, "steps": 100, "reference": 128, "delta": 0.05,
            "references": [1, 10, 100, 1000]},
     full={"n": 512, "m": 256, "steps": 1000, "reference": 512},
-    seconds=1.0,
 )  # fmt: skip
 def label_mismatch(settings: Settings, seed: int) -> Finding:
     """E|F_ntk - F~_ntk|^2 <= dA + C_0 (sqrt(dA Gamma) + Gamma) at every step.

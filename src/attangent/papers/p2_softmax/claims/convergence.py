@@ -31,7 +31,6 @@ _SIZES = {
     title="Gradient descent fits any data",
     quote="after T iterations, with probability at least 1 - delta, we have |F(T) - Y|_F^2 <= eps.",
     rests_on=("P2/lemma-5.3", "P2/lemma-d.1"),
-    nature="main result",
     plain="""Gradient descent fits the data within the promised steps in every run; the width it requires
         is out of reach.""",
     quick={**_SIZES, "d_out": 4},
@@ -52,12 +51,10 @@ def convergence(settings: Settings, seed: int) -> Finding:
     title="Gradient descent fits any data, scalar outputs",
     quote="after T iterations, with probability at least 1 - delta, we have |F(T) - Y|_2^2 <= eps.",
     rests_on=("P2/theorem-4.2",),
-    nature="main result",
     plain="""Gradient descent fits scalar data within the promised steps in every run; the width it
         requires is out of reach.""",
     quick={**_SIZES, "d_out": 1},
     full={"n": 24, "d": 24, "m": 8192, "most_steps": 20_000},
-    seconds=1.0,
 )
 def scalar_convergence(settings: Settings, seed: int) -> Finding:
     """Theorem 4.2 for one output.
@@ -131,12 +128,10 @@ def _loss_figure(p: SoftmaxRegression, settings: Settings, run: Trajectory, boun
     quote="""Weights Induction. |w_r(tau+1) - w_r(0)|_2 <= D. Loss Induction. |F(tau+1) - Y|_F^2 <=
         (1 - m eta lambda/4)^(tau+1) |F(0) - Y|_F^2. Gradient Induction. eta |Delta w_r(tau+1)|_2 <= 0.01""",
     rests_on=("P2/lemma-5.1", "P2/lemma-d.1", "P2/lemma-e.1", "P2/lemma-e.3"),
-    nature="lemma",
     plain="""Weights, loss and gradient keep the bounds of the induction in every run; the required width
         is out of reach.""",
     quick={**_SIZES, "d_out": 4, "steps": 200, "widths": [256, 512, 1024, 2048]},
     full={"n": 12, "d": 16, "m": 4096, "steps": 500, "widths": [512, 1024, 2048, 4096]},
-    seconds=1.0,
 )
 def inductions(settings: Settings, seed: int) -> Finding:
     """Suppose that up to step t the weights stay within R, |F - Y|^2 falls by the factor 1 - m eta lambda / 2
@@ -204,7 +199,6 @@ def _movement(settings: Settings, seed: int) -> float:
     place="Section 4, the rate of Theorem 4.2; Appendix F, Eq. (25)",
     title="The largest stable learning rate",
     kind="ours",
-    nature="remark",
     plain="Gradient descent is stable up to eta m lambda_max = 2, far above the rate of the theorem.",
     quick={
         "n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05, "steps": 300, "start": 1e-3,

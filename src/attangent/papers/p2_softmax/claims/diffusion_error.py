@@ -94,7 +94,6 @@ LABELS = {
     place="Appendix G, Claim G.1",
     title="The error is at most the sum of four terms",
     quote="1/T int_0^T E|F_nn(W(tau), (t, x(t))) - F_*(t, x(t))|_2^2 dt <= Z_1 + Z_2 + Z_3 + Z_4",
-    nature="lemma",
     plain="""Printed: the error is at most the sum of four terms. A factor 4 is missing; it disappears in
         the O of Theorem 6.5.""",
     failure=Failure(
@@ -272,7 +271,6 @@ def _coupling(problem: DiffusionSetting, settings: Settings, m: int) -> tuple[fl
     title="The error is at most four times the sum of the terms",
     derivation="""|a + b + c + e|^2 <= 4 (|a|^2 + |b|^2 + |c|^2 + |e|^2) by Cauchy-Schwarz; equality at a =
         b = c = e.""",
-    nature="lemma",
     plain="The error is at most four times the sum of the four terms.",
     proof=proofs.four_terms,
     sharp="sharp: equality if all four differences are equal",
@@ -280,7 +278,6 @@ def _coupling(problem: DiffusionSetting, settings: Settings, m: int) -> tuple[fl
         **MIXTURE, **NETWORK, "m": 64, "steps": 100, "reference": 128, "reference_steps": 60, "test": 1000,
     },
     sizes=({"n": 64}, {"n": 256}),
-    seconds=1.0,
 )  # fmt: skip
 def four_times(settings: Settings, seed: int) -> Finding:
     """E|F_nn - F*|^2 <= 4 (Z_1 + Z_2 + Z_3 + Z_4) at every step."""

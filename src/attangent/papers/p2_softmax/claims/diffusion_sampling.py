@@ -46,7 +46,6 @@ _SIZES = {
     kind="ours",
     quote="""Thus, we obtain a practically implementable approximation of the backward SDE ... which can be
         used for sampling/data generation""",
-    nature="remark",
     plain="Samples drawn with the learned score reach all modes.",
     quick={**_SIZES, "reference": 256, "reference_steps": 300, "test": 2000},
     full={
@@ -190,7 +189,6 @@ class PrintedClock:
     unconditional=True,
     quick={**LOG_TIMES, "n": 2, "test": 2, "samples": 4000, "walk": 100},
     full={"samples": 20000, "walk": 500},
-    seconds=1.0,
 )
 def printed_time(settings: Settings, seed: int) -> Finding:
     """The implementable backward process evaluates the estimator s_theta(y(t), t) at the time t that the
@@ -263,7 +261,6 @@ def _drift_gap(exact: ExactScore, problem: DiffusionSetting, points: Tensor) -> 
     sharp="sharp: an identity of processes",
     quick={**LOG_TIMES, "n": 2, "test": 2, "samples": 4000, "tolerance": 1.2},
     sizes=({"walk": 60}, {"walk": 120}),
-    seconds=1.0,
 )
 def right_time(settings: Settings, seed: int) -> Finding:
     """dy = (g(T-t) y/2 + g(T-t) s_theta(y, T-t)) dt + sqrt(g(T-t)) dB leads to samples of the data if s_theta

@@ -39,7 +39,6 @@ from attangent.papers.p2_softmax.networks import softmax_limit
     quote="""1/T int_0^T lambda(t) E|s_W(T)(t, x(t)) - grad log p_t(X_t)|_2^2 dt <= O(1/(lambda sqrt n) +
         eps(n, T) + d A^2(R_H) + d A(R_H) + sqrt(d A(R_H) Gamma_delta) + Gamma_delta)""",
     rests_on=("P2/theorem-4.2", "P2/theorem-f.2", "P2/claim-g.1", "P2/theorem-g.4", "P2/theorem-g.5"),
-    nature="main result",
     plain="""The main theorem on diffusion. Its right side is too large to test; its proof uses a false
         theorem (G.4), a dropped logarithm and a dropped norm of the kernel, so it is not proved.""",
     quick={**MIXTURE, **NETWORK, "sizes": [32, 128, 512], "m": 128, "steps": 150, "delta": 0.05},
@@ -171,11 +170,9 @@ def _sizes_figure(sizes: list[int], errors: dict[str, list[float]]) -> Figure:
     place="Section 6.2 and Assumption G.3",
     title="Noisy labels require early stopping",
     kind="ours",
-    nature="remark",
     plain=("Training on noisy labels has to stop early, and validation on noisy labels finds a good step."),
     quick={**LOG_TIMES, **NETWORK, "n": 256, "steps": 100_000_000, "test": 1500},
     full={"n": 512, "steps": 1_000_000_000, "test": 4000, "validation": 512},
-    seconds=1.0,
 )
 def early_stopping(settings: Settings, seed: int) -> Finding:
     """Training on the noisy labels x(0) has to stop early, and a number of steps with a small error can be
@@ -244,7 +241,6 @@ BARS = {"paper's inputs": 0.11, "natural inputs": 0.04}
     place="Abstract and Section 6: softmax networks as score estimators",
     title="Softmax networks compared with other estimators",
     kind="ours",
-    nature="remark",
     plain="A softmax network does not learn the score better than a ReLU network of equal size.",
     failure=Failure(
         "P2/score-comparison",

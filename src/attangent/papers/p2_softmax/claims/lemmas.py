@@ -40,7 +40,6 @@ _MOVED = {"n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
     title="A small move of the weights changes the kernel little",
     quote="Then with probability at least 1 - delta, we have |H(W) - H(W~)|_F <= R nd exp(10B).",
     rests_on=("P2/lemma-b.1",),
-    nature="lemma",
     plain="""A small move of the weights changes the kernel by at most the printed bound for sigma <= 1,
         with four decades of slack at the smallest B. For very large sigma and m, which the paper does not
         use, the bound is false.""",
@@ -102,7 +101,6 @@ def _worst_directions(p: SoftmaxRegression, seed: int, rounds: int = 5) -> Tenso
     place="Appendix B.1, Lemma B.1",
     title="Thirteen bounds on products, exponentials and softmax under a small move",
     quote="Part 1. |<w_r, x_i>| <= B, for all i in [n], for all r in [m]",
-    nature="lemma",
     plain="""Printed: |<w_r, x>| <= B for all m neurons, with a B that does not depend on m. False at the
         theorem's own m with C = 10; B needs log m.""",
     failure=Failure(
@@ -150,7 +148,6 @@ _LARGER = {"n": 12, "d": 16, "m": 8192, "steps": 600}
     title="Bounds on the gradient and on the first loss",
     quote="|Delta w_r(tau)|_2 <= exp(3B) sqrt(nd) |F(tau) - Y|_F (D.1); |F(0) - Y|_F <= O(sqrt(nd)) (D.3)",
     rests_on=("P2/claim-3.4", "P2/lemma-b.1", "P2/definition-3.7"),
-    nature="lemma",
     plain="The gradient keeps its bound at the smallest B, and the first loss is at most sqrt(nd).",
     quick={**_SIZES, "sigma": 0.04, "m": 1024, "steps": 50},
     full=_LARGER,
@@ -248,11 +245,9 @@ def take_step(
     title="The change of the loss splits into C0, C1, C2 and C3",
     quote="|F(tau+1) - Y|_F^2 = |F(tau) - Y|_F^2 + C0 + C1 + C2 + C3",
     rests_on=("P2/claim-3.4",),
-    nature="lemma",
     plain="The change of the loss splits into the printed terms exactly.",
     quick=_SIZES,
     full=_LARGER,
-    seconds=1.0,
 )
 def decomposition(settings: Settings, seed: int) -> Finding:
     """If no step moves an exponent by more than 0.01, |F(t+1) - Y|^2 = |F(t) - Y|^2 + C0 + C1 + C2 + C3.
@@ -270,11 +265,9 @@ def decomposition(settings: Settings, seed: int) -> Finding:
     quote="""|C0| <= 0.1 m eta lambda |F(tau) - Y|_F^2 (E.3) ... C1 <= -1.6 m eta vec(F - Y)'H(tau) vec(F - Y)
         (E.4) ... lambda_min(H(tau)) >= lambda/2 (E.5)""",
     rests_on=("P2/lemma-5.1", "P2/lemma-b.1", "P2/lemma-d.1"),
-    nature="lemma",
     plain="All four terms keep their bounds in every run; the required width is out of reach.",
     quick=_SIZES,
     full=_LARGER,
-    seconds=1.0,
 )
 def term_bounds(settings: Settings, seed: int) -> Finding:
     """C1 <= -1.6 m eta r'H(t)r makes progress, with r = F - Y, and the rest is minor: |C0| <= 0.1 m eta

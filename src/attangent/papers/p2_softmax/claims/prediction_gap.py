@@ -40,7 +40,6 @@ _SIZES = {"n": 8, "d": 4, "d_out": 4, "m": 1024, "sigma": 0.5, "rate": 0.5, "ste
     ),
     quick={**_SIZES, "points": 16, "checks": 12, "widths": [256, 1024], "one_point": [64, 256, 1024, 4096]},
     full={"widths": [256, 1024, 4096, 16384], "steps": 1000},
-    seconds=1.0,
 )
 def equivalence(settings: Settings, seed: int) -> Finding:
     """If the kernel drifts by at most eps_H <= lambda/2 in training and by eps_test towards a test point,
@@ -346,7 +345,6 @@ def _test_norm(n: int, settings: Settings, seed: int) -> float:
     sharp="not sharp: the measured difference is 0.001 to 0.06 of the bound",
     quick={"n": 8, "d": 4, "d_out": 4, "sigma": 0.5, "rate": 0.5, "steps": 300, "points": 12},
     sizes=({"m": 256}, {"m": 1024}),
-    seconds=1.0,
 )
 def coupling(settings: Settings, seed: int) -> Finding:
     """Network and kernel predictor differ at a test point by at most (2 |r_0| / lambda)(eps_test + |K*| eps_H

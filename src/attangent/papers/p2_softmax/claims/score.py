@@ -234,7 +234,6 @@ class LinearScore:
         **MIXTURE, "T0": 0.5, "points": 200_000, "times": 40, "from_zero": 1e-3, "thetas": [0.5, 1.0, 2.0],
     },
     full={"points": 2_000_000, "times": 200},
-    seconds=1.0,
 )  # fmt: skip
 def equivalence(settings: Settings, seed: int) -> Finding:
     """E|s - grad log p_t|^2 and E|s - grad log p_(t|0)|^2 differ at every t by a number that does not depend

@@ -12,4 +12,5 @@ PAPER = Paper(
     note="The claims speak of this first version, withdrawn in December 2024; a revised paper is "
     "arXiv 2502.20681, Disentangling Feature Structure.",
     status="audited in the version withdrawn in December 2024",
+    erratum="Audited in the first version, withdrawn in December 2024; a revised paper is arXiv 2502.20681.",
 )

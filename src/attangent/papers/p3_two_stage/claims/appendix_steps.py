@@ -10,7 +10,7 @@ from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, claim
 from attangent.papers.p3_two_stage.claims import proofs_of_patterns, proofs_of_steps
 from attangent.papers.p3_two_stage.claims.proof_steps import ASSUMED
-from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN, Assumption1
+from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention
 from attangent.papers.p3_two_stage.theory.data import TwoStageData
 
@@ -27,7 +27,6 @@ from attangent.papers.p3_two_stage.theory.data import TwoStageData
         root="a square of a sum for that of a difference",
     ),
     proof=proofs_of_steps.taylor,
-    erratum=WITHDRAWN,
     place="Appendix F.1, the Taylor expansion of A",
     title="The square in the Taylor step",
     quote="u^2/8 + v^2/8 - (u+v)^2/16 = (u+v)^2/16",
@@ -60,7 +59,6 @@ def taylor_step(settings: Settings, seed: int) -> Finding:
         root="the sum for the mean",
     ),
     proof=proofs_of_steps.bernstein,
-    erratum=WITHDRAWN,
     place="Appendix D, Lemmas 1, 2 and 5",
     title="Concentration inequalities as quoted",
     quote="|sum_{i=1}^N X_i - mu| <= sqrt(2 sigma^2 log(1/delta) / n) + 2 c log(1/delta) / (3n)",
@@ -115,7 +113,6 @@ def concentration(settings: Settings, seed: int) -> Finding:
         root="a trace is bounded by a norm",
     ),
     proof=proofs_of_steps.trace_and_norm,
-    erratum=WITHDRAWN,
     place="Appendix H, the bounds on Tr W and Tr V",
     title="The trace is at most the norm",
     quote="Tr(W_{t_1}) <= sqrt(Tr(W_{t_1}^T W_{t_1})) = ||W_{t_1}||_F",
@@ -148,7 +145,6 @@ def trace_and_norm(settings: Settings, seed: int) -> Finding:
         root="an indicator is moved into a product",
     ),
     proof=proofs_of_steps.indicator_product,
-    erratum=WITHDRAWN,
     place="Appendix H, term Z",
     title="The activation of a product of matrices",
     quote="[1(X^T Phi diag(w) Phi^T x_L)]_j = [(1(X^T Phi) 1(diag(w)) 1(Phi^T x_L))]_j",
@@ -185,7 +181,6 @@ def indicator_product(settings: Settings, seed: int) -> Finding:
         root="an upper bound is used for a lower one",
     ),
     proof=proofs_of_steps.descent,
-    erratum=WITHDRAWN,
     place="Appendices F.2 and G.1, gradient descent towards W* and V*",
     title="The inner product in the descent argument",
     quote="-2 eta_1 lambda (1 - eta_1 lambda)(R + B)B",
@@ -226,7 +221,6 @@ def descent_contradiction(settings: Settings, seed: int) -> Finding:
         root="the rows of X_2'V* are set freely, but the tokens span a plane",
     ),
     proof=proofs_of_steps.definition_6,
-    erratum=WITHDRAWN,
     place="Appendix G.1, Definition 6 and Equation 24",
     title="The optimum V* of the second stage exists",
     quote="and V* satisfies [X_2^T V*]_i = log(1/eps_{V,1})/(r eps_{V,1}) z^T if i in H_1; -2 log(...)...",
@@ -262,7 +256,6 @@ def optimum_exists(settings: Settings, seed: int) -> Finding:
         root="Bernstein's inequality is applied to scores that are not independent",
     ),
     proof=proofs_of_patterns.equation_18,
-    erratum=WITHDRAWN,
     place="Appendix F.1, Equation 18 (term Psi)",
     title="How many tokens tell z + zeta from z - zeta",
     quote="For sufficiently large L, |eps_t^{X,z-zeta} (+) eps_t^{X,z+zeta}| <~ rL sqrt(log d) / u",
@@ -316,7 +309,6 @@ def separating_share(settings: Settings, d: int, seed: int) -> float:
         root="an upper bound on |g| is read as one on |V|",
     ),
     proof=proofs_of_steps.norm_from_answer,
-    erratum=WITHDRAWN,
     place="Appendix F.1, the step from |g| to |V|",
     title="A small answer bounds the weights",
     quote="with |g_{t_1}(X_2)| <~ 1/(log d)^{1/4}, we have ||V_{t_1}||_F <= ||V_{t_1}||_F <~ 1/Poly(d)",
@@ -348,7 +340,6 @@ def norm_from_answer(settings: Settings, seed: int) -> Finding:
     nature="remark",
     plain="The length of stage 2 is of the printed order if 1/r is polynomial in d.",
     ours=("1/r at most a polynomial in d",),
-    erratum=WITHDRAWN,
     place="Section 4.2, discussion on parameter orders",
     title="The length of the second stage",
     quote="the current learning process keeps t_2 = O(Poly(d) (log d)^{7/2} / eta_1)",

@@ -10,7 +10,6 @@ from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Se
 from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims import proofs_of_stages
 from attangent.papers.p3_two_stage.claims.two_stage_setting import (
-    WITHDRAWN,
     Assumption1,
     easy_pull,
     signal_norm,
@@ -39,7 +38,6 @@ FLOOR = math.log(2) / 2
 
 @claim(
     "P3/theorem-1",
-    nature="main result",
     plain="""The hard part is not learned in stage 1 if u or r/u falls like a power of 1/d. If both stay
         fixed, the signal of V fails to fall with d with a probability of order r/u, whatever d: part
         (a.1) fails. Part (a.2) held in the run.""",
@@ -52,7 +50,6 @@ FLOOR = math.log(2) / 2
     ),
     proof=proofs_of_stages.theorem_1,
     ours=("u fixed as d grows; r/u = 1/d and r/u = 1/20 as two readings of r << u",),
-    erratum=WITHDRAWN,
     place="Section 4.1, Theorem 1 (Appendix F.1); r << u and the small zeta in Section 3.1",
     title="Stage 1: the hard part is not learned",
     quote="the hard-to-fit component Q is not efficiently learned by g within t_1 iterations",
@@ -159,13 +156,10 @@ def _norm_figure(dimensions: list[int], shrinking: Tensor, fixed: Tensor) -> Fig
 
 @claim(
     "P3/theorem-1-repaired",
-    nature="main result",
     plain="""At initialisation the hard part has no mean gradient, except with probability (2/pi)
         atan(r/u) per query.""",
     sharp="sharp: the noise separates the classes with exactly this probability",
-    erratum=WITHDRAWN,
     repairs="P3/theorem-1",
-    place="ours",
     title="When the hard part has no gradient at initialisation",
     derivation="""For a query q let a = z'Vq and b = zeta'Vq, independent normal variables with standard
         deviations in the ratio u to r. If |b| <= |a|, the tokens z, z + zeta, z - zeta are active together or
@@ -203,7 +197,6 @@ def no_gradient_at_the_start(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P3/theorem-2",
-    nature="main result",
     plain="""Printed: stage 1 brings W to the norm d log(1/eps) and learns the easy part. True: the
         paper's own Proposition 4 keeps W below K/lambda, of order sqrt(log d); the theorem is false.""",
     failure=Failure(
@@ -213,7 +206,6 @@ def no_gradient_at_the_start(settings: Settings, seed: int) -> Finding:
         root="the gradient of the easy part, of order 1/d, is not computed",
     ),
     proof=proofs_of_stages.theorem_2,
-    erratum=WITHDRAWN,
     place="Section 4.1, Theorem 2 (Appendix F.2)",
     title="Stage 1: the easy part is learned",
     quote="the network h learns the easy-to-fit component P within t_1 iterations",
@@ -319,12 +311,9 @@ def assumption_1(settings: Settings) -> tuple[Hypothesis, ...]:
 
 @claim(
     "P3/theorem-2-repaired",
-    nature="main result",
     plain="Stage 1 moves W by sqrt(log d)/d only; the easy part needs lambda of order 1/d^2.",
     sharp="sharp: the signal tends to the stated value for many long prompts",
-    erratum=WITHDRAWN,
     repairs="P3/theorem-2",
-    place="ours",
     title="How much of the easy part stage 1 learns, and for which lambda it is learned",
     derivation="""While answers are near 0, every slope is -1/2. (x, y) and (-x, -y) have the same law and
         the same y x, so E[y x 1(x'W x_L > 0)] = mu w*/2. Averaged over the query the gradient is

@@ -8,7 +8,6 @@ from torch.nn.functional import softplus
 
 from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, claim
 from attangent.papers.p3_two_stage.claims import proofs_of_steps
-from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights
 from attangent.papers.p3_two_stage.theory.data import TwoStageData, TwoStagePrompts
 from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
@@ -21,7 +20,6 @@ _SMALL = {"d": 6, "L": 12, "N": 40, "p": 0.5, "std": 1.0}
     "P3/linear-decomposition",
     nature="definition",
     plain="The output is the mean of the two virtual networks, as printed.",
-    erratum=WITHDRAWN,
     place="Section 3.2, Equation 2",
     quote="This structure exhibits a strong property of linear decomposability over the model output",
     title="The output is the mean of the two virtual networks",
@@ -60,7 +58,6 @@ def _doubled_attention(U: Tensor, prompts: TwoStagePrompts) -> Tensor:
     "P3/proposition-1",
     nature="lemma",
     plain="Signal and noise weights add up to the model's weights, in the printed closed form.",
-    erratum=WITHDRAWN,
     place="Appendix E, Proposition 1",
     quote="By signal-noise decomposition, we have the updating rules for signal weight and noise weight",
     title="Signal and noise weights in closed form",
@@ -153,7 +150,6 @@ class _WatchedRun:
         root="the labels are lost between two lines",
     ),
     proof=proofs_of_steps.gradient_labels,
-    erratum=WITHDRAWN,
     place="Appendix E, Proposition 2",
     title="The gradients as printed",
     quote="then we have the derivative over weight U of empirical loss",
@@ -207,9 +203,7 @@ def printed_gradient(model: ReluAttention, prompts: TwoStagePrompts, signs: Tens
     nature="lemma",
     plain="With the labels the printed gradient is that of autograd.",
     sharp="sharp: an identity",
-    erratum=WITHDRAWN,
     repairs="P3/proposition-2",
-    place="ours",
     title="The gradients with their labels",
     derivation="""The penultimate line of the paper's proof is right: y_L comes from the derivative of y_L
         f, and y_i from that of the i-th term of f. X diag(1(.)) x_L' in the last line needs the labels: X
@@ -247,7 +241,6 @@ def autograd_gradient(model: ReluAttention, prompts: TwoStagePrompts) -> ReluWei
     nature="lemma",
     plain="""The noise weights keep their size in stage 1, and stage 2 adds at most the printed bound on
         the variance.""",
-    erratum=WITHDRAWN,
     place="Appendix E, Proposition 5 (and the technical assumption in Lemma 7's proof)",
     quote="with a technical assumption that tau_xi^2 = (tau_0^2 - (1 - eta_1 lambda)^2 tau_0^2) / eta_1^2",
     title="The noise weights over time",

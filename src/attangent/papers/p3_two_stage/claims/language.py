@@ -7,7 +7,6 @@ from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series, Set
 from attangent.audit.checks import needs_adapters
 from attangent.data.places import data_file
 from attangent.papers.common.figures import plot
-from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN
 from attangent.papers.p3_two_stage.facts.corpora import (
     FactCorpus,
     TypedFacts,
@@ -251,11 +250,9 @@ def _figures(run: LanguageRun, source: str) -> tuple[Figure, ...]:
 
 @claim(
     "P3/figure-5",
-    nature="experiment",
     plain="""On made-up facts a small GPT-2 learns the type of an answer before the answer (quick
         profile). On CounterFact a small one does not: most answers are right by the time the types are
         (full profile).""",
-    erratum=WITHDRAWN,
     place="Section 5, Figure 5",
     quote="all predictions meet syntactic requirements, but most remain semantically incorrect",
     title="Syntax before semantics in a GPT-2 trained on CounterFact",
@@ -270,10 +267,8 @@ def counterfact(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P3/figure-7",
-    nature="experiment",
     plain="""A small GPT-2 learns types before answers on synthetic two-hop facts; HotpotQA itself is
         untested.""",
-    erratum=WITHDRAWN,
     place="Appendix C.2, Figure 7",
     quote="""we first verify the two-stage learning of syntax and semantics under this question-answering
         dataset""",

@@ -10,7 +10,7 @@ from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims import proofs_of_patterns
-from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN, easy_slope
+from attangent.papers.p3_two_stage.claims.two_stage_setting import easy_slope
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, attend, scores
 from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
 
@@ -24,7 +24,6 @@ SETTING = {
     "P3/proposition-6",
     nature="lemma",
     plain="With labels that are fair coins the noise answers little, as printed.",
-    erratum=WITHDRAWN,
     place="Appendix E, Proposition 6",
     title="The answer of the noise weights is small",
     quote="Under the same setting as Lemma 6, we have w.h.p over the randomness of U",
@@ -80,7 +79,6 @@ def noise_answers_little(settings: Settings, seed: int) -> Finding:
     ),
     proof=proofs_of_patterns.equation_21,
     ours=("for every L = Theta(Poly(d))",),
-    erratum=WITHDRAWN,
     place="Appendix F.2, Equation 21 (Corollaries 6 and 7, Equations 16 and 17, on the training prompts)",
     title="The answer of the noise weights on the prompts of Section 3.1",
     quote="""With Corollary 6, and choice of small u, r ... <~ tau_0 (u + gamma_0)^2 sqrt(d log d / L) <~
@@ -90,7 +88,6 @@ def noise_answers_little(settings: Settings, seed: int) -> Finding:
         "dimensions": [6, 8, 12, 16],
     },
     full={"lengths": [129, 513, 2049, 4097], "dimensions": [6, 8, 12, 16, 24], "draws": 300},
-    seconds=1.0,
     rests_on=("P3/proposition-6", "P3/proposition-7"),
 )  # fmt: skip
 def noise_answers_on_the_data(settings: Settings, seed: int) -> Finding:
@@ -213,7 +210,6 @@ def _figure(settings: Settings, answers: NoiseAnswers) -> Figure:
     nature="lemma",
     plain="""With fair labels a signal changes the answer of the noise little; tried for some signals
         only. For L of order d^3 or more an argument covers all.""",
-    erratum=WITHDRAWN,
     place="Appendix E, Proposition 7",
     title="The signal changes the answer of the noise weights little",
     quote="with Proposition 6, we have w.h.p over the randomness of U, for all U ... L^{-1/3}",
@@ -270,12 +266,9 @@ def _largest_change(settings: Settings, L: int, seed: int) -> float:
 
 @claim(
     "P3/equation-21-repaired",
-    nature="proof step",
     plain="The noise answers its mean up to L^(-1/2).",
     sharp="sharp: the mean is exact",
-    erratum=WITHDRAWN,
     repairs="P3/equation-21",
-    place="ours",
     title="The answer of the noise weights on the prompts of Section 3.1",
     derivation="""Given W and x_L the tokens of a context are independent, so the answer is its mean up to
         Hoeffding's bound. For P parts E y relu(s) = E[y s]/2 + E[y |s|]/2; the second term vanishes,

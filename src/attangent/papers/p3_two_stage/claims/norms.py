@@ -8,7 +8,6 @@ from torch import Tensor
 from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims import proofs_of_steps
-from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights
 from attangent.papers.p3_two_stage.theory.data import TwoStageData
 from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
@@ -28,7 +27,6 @@ ROWS = {"dimensions": [8, 16, 32, 64], "L": 33, "N": 100, "std": 0.1, "runs": 4,
         root="a norm is spread over rows by assumption",
     ),
     proof=proofs_of_steps.rows,
-    erratum=WITHDRAWN,
     place="Appendix E, Propositions 3 and 4, the bounds on rows",
     title="Rows of the gradient and of the signal weights",
     quote="Assume that L is K-Lipschitz continuous, then ... ||[grad_W L(U)]_i||_2 <~ K / sqrt(d)",
@@ -106,9 +104,7 @@ def _largest_row(matrices: Tensor) -> float:
     nature="lemma",
     plain="In a random frame the rows are of order K sqrt(log d / d).",
     sharp="not sharp: the factor sqrt(log d) comes from the largest of d rows, whose constant is not known",
-    erratum=WITHDRAWN,
     repairs="P3/proposition-3",
-    place="ours",
     title="Rows in a random frame",
     derivation="""In a random frame row i is r_i'G with r_i uniform on the sphere and independent of G, so
         E|r_i'G|^2 = |G|_F^2/d. r -> |r'G| is Lipschitz with the constant |G|_F. By concentration on the
@@ -139,7 +135,6 @@ def rows_in_a_random_frame(settings: Settings, seed: int) -> Finding:
     "P3/proposition-4",
     nature="lemma",
     plain="The signal weights never exceed K/lambda, as printed. This is what Theorem 2 contradicts.",
-    erratum=WITHDRAWN,
     place="Appendix E, Proposition 4, the bounds on norms",
     title="The signal weights have norm at most K/lambda",
     quote="we have that signal weight norm satisfies ... ||W_t||_F <~ K / lambda",
@@ -218,7 +213,6 @@ class _GradientNorms:
         root="the norm of Q tokens is used for P tokens",
     ),
     proof=proofs_of_steps.token_norms,
-    erratum=WITHDRAWN,
     place="Appendix E, Assumption 2 (stated with a proof), used with small u",
     title="Norms of the tokens",
     quote="For X_1, X_2 that satisfies the data structure ... ||[X_1^T]_i||_2 <= u + gamma_0",
@@ -249,12 +243,9 @@ def norms_of_tokens(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P3/assumption-2-repaired",
-    nature="definition",
     plain="P tokens have a norm of at most 1 + gamma_0 + sqrt(2 log(Ld)/d) with high probability.",
     sharp="not sharp: the deviation is of smaller order for d well above log L",
-    erratum=WITHDRAWN,
     repairs="P3/assumption-2",
-    place="ours",
     title="Norms of the tokens",
     derivation="""|x| <= gamma_0 + |e| with e ~ N(0, I/d). E|e| <= 1, and |e| is Lipschitz in sqrt(d) e with
         the constant 1/sqrt(d): P(|e| > 1 + t) <= exp(-d t^2/2), which is 1/(Ld) at t = sqrt(2 log(Ld)/d).""",

@@ -9,14 +9,12 @@ from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims import proofs_of_patterns
-from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, scores
 from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
 
 
 @claim(
     "P3/lemma-6",
-    nature="lemma",
     plain="""Printed: a signal changes at most L^(2/3) signs. True: in Q parts all copies of a token
         change together, at least about a quarter of the prompt; in P parts a share of order 1/sqrt(d),
         which is more for L above d^1.5. The second display holds for fair labels.""",
@@ -29,7 +27,6 @@ from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
     ),
     proof=proofs_of_patterns.lemma_6,
     ours=("P parts: L >> d^1.5",),
-    erratum=WITHDRAWN,
     place="Appendix E, Lemma 6 (with Corollaries 2 and 3)",
     title="Activation patterns follow the noise weights",
     quote="""we have that, w.h.p over the randomness of U and Y, for all U ... K^{4/3} lambda^{-4/3}
@@ -182,12 +179,9 @@ def flips_by_turning(part: PromptPart, noise: Tensor, norm: float) -> Tensor:
 
 @claim(
     "P3/lemma-6-repaired",
-    nature="lemma",
     plain="A signal S changes a share of order S/(tau_0 sqrt(d)) of a P prompt's signs.",
     sharp="sharp in order: some signal changes a third of rho L; the factor 2.87 is not",
-    erratum=WITHDRAWN,
     repairs="P3/lemma-6",
-    place="ours",
     title="Signs that a signal can change",
     derivation="""The signs of x'v and x'(v + t) differ only if |x'a| <= rho |x'b| for orthonormal a along v,
         b in the plane of v and t, and rho = |t|/(|v| - |t|). A P token is e + y gamma_0 w* with e ~ N(0,

@@ -11,7 +11,6 @@ from attangent.papers.p3_two_stage.claims import proofs_of_patterns
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
 from attangent.papers.p3_two_stage.claims.norms import share_above
 from attangent.papers.p3_two_stage.claims.two_stage_setting import (
-    WITHDRAWN,
     Assumption1,
     easy_slope,
     signal_norm,
@@ -35,7 +34,6 @@ COUNTED = {**ASSUMED, "dimensions": [8, 16, 24, 40], "prompts": 10, "runs": 2}
         root="Hoeffding's inequality is applied without the mean",
     ),
     proof=proofs_of_patterns.active_tokens,
-    erratum=WITHDRAWN,
     place="Appendices F.1 (after Equation 20), F.2 (before Equation 23) and G.2 (term B)",
     title="How many tokens are active",
     quote="then using Hoeffding's inequality in Lemma 1 ... ||1(X_1^T W_t x_{L,1})||_1 <~ sqrt(log d)",
@@ -91,7 +89,6 @@ def _noise_and_prompts(settings: Settings, d: int, seed: int) -> tuple[TwoStageP
     ),
     proof=proofs_of_patterns.equation_23,
     ours=("L above d^1.5",),
-    erratum=WITHDRAWN,
     place="Appendix F.2, Equation 23 and the loss at W* after it",
     title="The answer and the loss at the optimum W*",
     quote="N_{W_t}(W*; X_1, Y) <~ sqrt(d) log d / L eps_W",
@@ -175,7 +172,6 @@ def expected_optimum(d: int, eps: float) -> float:
         root="Hoeffding's inequality is applied to scores that are not independent",
     ),
     proof=proofs_of_patterns.definition_5,
-    erratum=WITHDRAWN,
     place="Appendix G.1, Definition 5 and the bound on |H_1| after it",
     title="The number of tokens that tell z - zeta, z and z + zeta apart",
     quote="""with probability at least 1 - delta, ||H_1| - E[|H_1|]| <= sqrt(1/2 L log 2/delta) <~ sqrt(L
@@ -230,9 +226,7 @@ def telling_shares(settings: Settings, L: int, seed: int) -> Tensor:
     nature="proof step",
     plain="Half of the P tokens are active, up to sqrt(L log(2d)/2).",
     sharp="sharp in order: the standard deviation is sqrt(L)/2",
-    erratum=WITHDRAWN,
     repairs="P3/activation-count",
-    place="ours",
     title="How many tokens are active",
     derivation="""Given W and x_L the P tokens are independent, and x and -x have the same law, so each is
         active with probability 1/2. Hoeffding's inequality for L variables in [0, 1] gives the rest.""",
@@ -254,12 +248,9 @@ def half_the_tokens_are_active(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P3/equation-23-repaired",
-    nature="proof step",
     plain="The answer at W* is 1.62 log(1/eps), and the loss of order eps^.899 / log(1/eps).",
     sharp="sharp: the loss has this asymptotic value in long prompts",
-    erratum=WITHDRAWN,
     repairs="P3/equation-23",
-    place="ours",
     title="The answer at the optimum W*",
     derivation="""E[y x 1(x'W x_L > 0)] = mu w*/2 for any W (see Theorem 2 as repaired), so the mean over
         contexts is d log(1/eps) (mu/2) w*'x_L, and E[y_L w*'x_L] = mu. Since |w*'x_L| = gamma_0 (1 + |g|)
@@ -316,9 +307,7 @@ def _order(eps: float) -> float:
     nature="proof step",
     plain="The mean is exact, and the set is empty with probability at least 1 - 3 atan(r/u)/(2 pi).",
     sharp="sharp for the mean; the union bound loses a factor of 3/2 at most",
-    erratum=WITHDRAWN,
     repairs="P3/definition-5",
-    place="ours",
     title="The number of tokens that tell z - zeta, z and z + zeta apart",
     derivation="""For one token v = V'x is a normal vector whose direction in the plane of z and zeta is
         uniform. The three conditions leave an arc of the angle between z and z + zeta, atan(r/u). A

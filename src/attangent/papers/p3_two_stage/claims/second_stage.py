@@ -9,7 +9,6 @@ from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims import proofs_of_stages
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, SMALL_RATIO, assumption_1
 from attangent.papers.p3_two_stage.claims.two_stage_setting import (
-    WITHDRAWN,
     Assumption1,
     easy_pull,
     signal_norm,
@@ -42,7 +41,6 @@ class _Trained:
 
 @claim(
     "P3/theorem-3",
-    nature="main result",
     plain="""Printed: stage 2 learns the hard part. True: for balanced prompts every V has a loss of at
         least log(2)/2; the theorem is false.""",
     failure=Failure(
@@ -51,7 +49,6 @@ class _Trained:
         first_size="(c.1) from d = 2, (c.2) by d = 10^79 with the constant 1",
     ),
     proof=proofs_of_stages.theorem_3,
-    erratum=WITHDRAWN,
     place="Section 4.2, Theorem 3 (Appendix G.1)",
     title="Stage 2: the hard part is learned",
     quote="Namely, the network g learns hard-to-fit component Q within t_2 iterations.",
@@ -192,7 +189,6 @@ _SETTING = {**ASSUMED, "u": 0.4, "r": 0.1, "N": 16, "runs": 1, "second_rate": 0.
 
 @claim(
     "P3/theorem-4",
-    nature="main result",
     plain="""Printed: stage 2 leaves W where it was, up to eps^2. True: W moves by sqrt(log d)/d whatever
         L, which is more than the bound for L of order d^2 and above; for L = d^1.5 the bound is kept.""",
     failure=Failure(
@@ -202,7 +198,6 @@ _SETTING = {**ASSUMED, "u": 0.4, "r": 0.1, "N": 16, "runs": 1, "second_rate": 0.
     ),
     proof=proofs_of_stages.theorem_4,
     ours=("for every L = Theta(Poly(d))",),
-    erratum=WITHDRAWN,
     place="Section 4.2, Theorem 4 (Appendix G.2)",
     title="Stage 2: the easy part is preserved",
     quote="the network h continues to preserve the easy-to-fit knowledge like P within t_2 iterations",
@@ -311,12 +306,9 @@ def _easy_figure(settings: Settings, stages: list[SecondStage]) -> Figure:
 
 @claim(
     "P3/theorem-3-repaired",
-    nature="main result",
     plain="Half of log 2 is the floor, and an output bias, a second head or unbalanced labels remove it.",
     sharp="sharp: the floor is attained up to (1-p) log 2 ((1+p)/2)^(L-1)",
-    erratum=WITHDRAWN,
     repairs="P3/theorem-3",
-    place="ours",
     title="The floor of the hard part, and how to remove it",
     derivation="""For a query q let a = z'Vq, b = zeta'Vq. E g = (1 - 1/L)(p relu(a) - (1-p)/2 (relu(a+b) +
         relu(a-b))) <= (1 - 1/L)(2p - 1) relu(a) <= 0 by convexity, so the loss on the query z is at least
@@ -369,12 +361,9 @@ def _outside(value: float, low: float, high: float) -> float:
 
 @claim(
     "P3/theorem-4-repaired",
-    nature="main result",
     plain="W moves by e^-1 mu^2/(8 lambda) in stage 2, whatever L.",
     sharp="sharp: the move tends to the stated value for many prompts",
-    erratum=WITHDRAWN,
     repairs="P3/theorem-4",
-    place="ours",
     title="How far the easy part moves in stage 2",
     derivation="""The gradient stays -mu^2/8 w* w*' while answers are small (see Theorem 2 as repaired), and
         the signal tends to mu^2/(8 lambda) w* w*'. Stage 1 has covered the fraction 1 - (1 - eta_1

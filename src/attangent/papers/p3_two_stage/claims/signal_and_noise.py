@@ -10,7 +10,6 @@ from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, 
 from attangent.papers.p3_two_stage.claims import proofs_of_patterns, proofs_of_stages
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
 from attangent.papers.p3_two_stage.claims.two_stage_setting import (
-    WITHDRAWN,
     Assumption1,
     easy_pull,
     signal_norm,
@@ -20,7 +19,6 @@ from attangent.papers.p3_two_stage.theory.training import NoisySGD, train
 
 @claim(
     "P3/lemma-7",
-    nature="lemma",
     plain="""Printed: stage 2 changes few signs. True: it lasts so long that the noise of stage 1 is
         forgotten, and half of all signs change on average.""",
     failure=Failure(
@@ -30,7 +28,6 @@ from attangent.papers.p3_two_stage.theory.training import NoisySGD, train
         root="the decay of the old noise over stage 2 is left out",
     ),
     proof=proofs_of_patterns.lemma_7,
-    erratum=WITHDRAWN,
     place="Appendix E, Lemma 7, Equation 15 (with Corollaries 4 and 5)",
     title="Activation patterns are preserved in the second stage",
     quote="Since eta_2 << eta_1, ... This implies that additional noise in the second stage is small.",
@@ -150,12 +147,9 @@ def changed_shares(settings: Settings, d: int, seed: int) -> Tensor:
 
 @claim(
     "P3/lemma-7-repaired",
-    nature="lemma",
     plain="The share of changed signs is arccos(rho)/pi, a half after the printed t_2.",
     sharp="sharp: equality in expectation",
-    erratum=WITHDRAWN,
     repairs="P3/lemma-7",
-    place="ours",
     title="Signs over the second stage",
     derivation="""By Proposition 5 a score is k a + b with independent normal a, b of standard deviations
         tau_0 |x||x_L| and s |x||x_L|. Two normal variables of correlation rho differ in sign with
@@ -214,7 +208,6 @@ def _share(remaining: float, added: float) -> float:
         root="the ratio of a geometric sum is taken for its first power",
     ),
     proof=proofs_of_patterns.noise_variance,
-    erratum=WITHDRAWN,
     place="Appendix E, proof of Lemma 7, the variance of Xi",
     title="The noise that stage 2 adds",
     quote="""sigma^2 = sum_j eta_2^2 (1 - eta_2 lambda)^(2(t_2 - t')) tau_zeta^2 = eta_2^2 tau_zeta^2 (1 -
@@ -251,7 +244,6 @@ def noise_variance(settings: Settings, seed: int) -> Finding:
     ),
     proof=proofs_of_stages.signal_and_noise,
     ours=("tau_0 at its largest order 1/sqrt(log d)",),
-    erratum=WITHDRAWN,
     place="Section 3.3, Signal-noise decomposition; used for ||W|| ~ ||W signal|| in Appendix H",
     title="The signal dominates the noise",
     quote="""By setting a relatively small variance tau_xi^2, the signal component always dominates the
@@ -315,12 +307,9 @@ def signal_over_noise(settings: Settings, d: int, seed: int) -> tuple[float, flo
 
 @claim(
     "P3/signal-dominates-noise-repaired",
-    nature="remark",
     plain="The signal of W dominates for tau_0 up to order sqrt(log d)/d^2.",
     sharp="sharp up to the factor e - 1: the ratio is e - 1 at the stated tau_0",
-    erratum=WITHDRAWN,
     repairs="P3/signal-dominates-noise",
-    place="ours",
     title="For which tau_0 the signal of W dominates",
     derivation="""The signal at t_1 is (1 - 1/e) mu^2/(8 lambda) (Theorem 2 as repaired), the noise is e^-1
         |W_0|, and |W_0| is tau_0 d up to a factor near 1. The ratio is (e - 1) mu^2/(8 lambda tau_0 d).""",

@@ -29,7 +29,6 @@ from attangent.papers.p3_two_stage.claims.language import (
     stand_in,
     trained,
 )
-from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN
 from attangent.papers.p3_two_stage.facts.language import FactBatch, FactModel, LanguageRun
 from attangent.papers.p3_two_stage.spectrum_edit import Keep, edit_spectrum
 
@@ -168,10 +167,8 @@ def _open(run: LanguageRun, source: str) -> Finding:
 
 @claim(
     "P3/figure-6",
-    nature="experiment",
     plain="""In a small GPT-2 on made-up facts (quick profile) the largest singular values hold syntax and
         semantics alike.""",
-    erratum=WITHDRAWN,
     place="Section 5, Figure 6",
     quote="""relatively small eigenvalues of attention weights store syntax information and large ones
         store semantics""",
@@ -188,9 +185,7 @@ def counterfact_spectra(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P3/figure-8",
-    nature="experiment",
     plain="In a small GPT-2 on two-hop facts the largest singular values hold syntax and semantics alike.",
-    erratum=WITHDRAWN,
     place="Appendix C.2, Figure 8",
     quote="""relatively small eigenvalues of attention weights store syntax information and large ones
         store semantics""",
@@ -245,10 +240,8 @@ def answers(model: FactModel, examples: FactBatch, keep: Keep, rhos: Sequence[fl
 
 @claim(
     "P3/figure-1",
-    nature="experiment",
     plain="""In a small model on made-up facts (quick profile) the smallest values bring back some right
         types before most right answers, and the largest none. Answers turn as in the figure's example.""",
-    erratum=WITHDRAWN,
     place="Section 1, Figure 1 (one example)",
     quote="setting different rank preservation over attention weights",
     rests_on=("P3/figure-6",),

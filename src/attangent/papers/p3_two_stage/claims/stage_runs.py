@@ -10,7 +10,7 @@ from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.audit.evidence import Threshold
 from attangent.papers.common.figures import plot
-from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN, signal_norm
+from attangent.papers.p3_two_stage.claims.two_stage_setting import signal_norm
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention
 from attangent.papers.p3_two_stage.theory.data import TwoStageData
 from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, TrainingRecord, train
@@ -64,7 +64,6 @@ COUNTED = {**STAGES, "required_share": 0.8, "learned": 0.35, "unlearned": 0.62}
     nature="remark",
     plain="""Easy first, hard second is seen in a variant with an output bias and weak decay. It is not
         tested under the paper's lambda and r << u, nor without the bias.""",
-    erratum=WITHDRAWN,
     place="Section 4, Figure 4: the summary of Theorems 1 to 4",
     title="The two stages in a setting that shows them",
     quote="Figure 4: Summary of Two-stage Learning.",
@@ -228,7 +227,6 @@ def _spectra(course: TrainingRecord) -> Figure:
         first_size="the setting of two-stages",
         root="the constant rate gets there too",
     ),
-    erratum=WITHDRAWN,
     kind="ours",
     place="ours; nearest to Section 4.2 on the annealed rate and to Appendix F.2",
     quote="we conclude that the large learning rate creates too much noise to learn Q",
@@ -273,7 +271,6 @@ def constant_rate(settings: Settings, seed: int) -> Finding:
         first_size="the setting of two-stages",
         root="the order does not depend on the first rate",
     ),
-    erratum=WITHDRAWN,
     kind="ours",
     place="ours; nearest to Section 4.1 on the large rate of the first stage",
     title="The small rate from the start",

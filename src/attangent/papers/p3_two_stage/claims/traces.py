@@ -11,7 +11,7 @@ from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, 
 from attangent.papers.p3_two_stage.claims import proofs_of_stages
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
 from attangent.papers.p3_two_stage.claims.signal_and_noise import rate_ratio
-from attangent.papers.p3_two_stage.claims.two_stage_setting import WITHDRAWN, Assumption1
+from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights
 from attangent.papers.p3_two_stage.theory.data import TwoStagePrompts
 
@@ -20,7 +20,6 @@ SETTING = {**ASSUMED, "u": 0.4, "r": 0.004, "power": 1.5, "d": 16, "N": 32, "run
 
 @claim(
     "P3/corollary-1",
-    nature="main result",
     plain="""Printed: the traces of W and V grow and then change order. True: both decay by (1 - eta
         lambda)^(2t), twice the printed decay, and the start decides which is larger.""",
     failure=Failure(
@@ -31,7 +30,6 @@ SETTING = {**ASSUMED, "u": 0.4, "r": 0.004, "power": 1.5, "d": 16, "N": 32, "run
     ),
     proof=proofs_of_stages.corollary_1,
     ours=("t_2 run at the rate of stage 1",),
-    erratum=WITHDRAWN,
     place="Appendix B, Corollary 1 (Appendix H)",
     title="The traces of W and V over the stages",
     quote="Tr(W_{t_1}) = (1 - eta_1 lambda + 2 p_1 k_1 eta_1 / L)^{t_1} Tr(W_0)",
@@ -195,12 +193,9 @@ def _printed_growth(x: Tensor, f: Tensor, prompts: TwoStagePrompts) -> Tensor:
 
 @claim(
     "P3/corollary-1-repaired",
-    nature="main result",
     plain="Each trace decays by (1 - eta lambda)^(2t) up to a bound by the gradient.",
     sharp="not known",
-    erratum=WITHDRAWN,
     repairs="P3/corollary-1",
-    place="ours",
     title="The traces of W and V when their factors are trained",
     derivation="""With c = 1 - eta lambda and gradient G, W_(t+1) = (cW_K - eta W_Q G')'(cW_Q - eta W_K G) =
         c^2 W - eta c (W_K'W_K G + G W_Q'W_Q) + eta^2 G W_Q'W_K G. The traces of the last terms are at

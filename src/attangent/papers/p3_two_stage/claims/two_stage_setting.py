@@ -10,8 +10,6 @@ from attangent.papers.p3_two_stage.theory.attention import ReluAttention
 from attangent.papers.p3_two_stage.theory.data import TwoStageData, TwoStagePrompts
 from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD
 
-WITHDRAWN = "Audited in the first version, withdrawn in December 2024; a revised paper is arXiv 2502.20681."
-
 
 @dataclass(frozen=True)
 class Assumption1:

@@ -41,7 +41,6 @@ SMOOTHNESS = {
 
 @claim(
     "P4/lemma-7",
-    nature="lemma",
     plain="The gradient in Q is bounded by the root of the gap, as printed.",
     place="Appendix B, Lemma 7",
     title="The gradient in Q is bounded by the root of the gap",
@@ -83,7 +82,6 @@ def gradient_norm(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P4/lemma-8",
-    nature="lemma",
     plain="Lipschitz constants and norms hold as printed.",
     place="Appendix B, Lemmas 8 and 9",
     title="Lipschitz constants and norms of b and delta",
@@ -136,7 +134,6 @@ def _lemma_8_ratios(l: Reparametrised, Z: float, first: Point, second: Point) ->
 
 @claim(
     "P4/lemma-10",
-    nature="lemma",
     plain="""(59) squares a brace but not its factor, so the constant of (61) is wrong and fails for large
         gamma and alpha. At the gamma and alpha of Theorem 1 it was kept wherever we measured it.""",
     failure=Failure(
@@ -198,11 +195,9 @@ def smoothness(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P4/lemma-10-repaired",
-    nature="lemma",
     plain="With the factor squared the constant holds for every gamma and alpha.",
     sharp="not known: the search stays below it by decades",
     repairs="P4/lemma-10",
-    place="ours",
     title="Smoothness of the loss, with the square",
     statement="""If all |alpha_hk| <= alpha, the gradient of l in (Q, alpha) is Lipschitz with the
         constant of Eq. (61) in which the prefactor 8 gamma f |Zbar| is replaced by 16 gamma^2 f^2 |Zbar|^2

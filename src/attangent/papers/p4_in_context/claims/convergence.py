@@ -19,7 +19,6 @@ PROVABLE = {"K": 6, "d": 8, "m": 4, "N": 4, "tau": 0.1, "heads": 64, "logit_std"
 
 @claim(
     "P4/proposition-1",
-    nature="main result",
     plain="Gaussian heads have full rank for H >= N, as printed; double precision may not show it.",
     place="Section 3.1, Proposition 1 (Appendix D.1)",
     title="Gaussian heads have full row rank for H >= N",
@@ -105,7 +104,6 @@ def _least_distance(dictionary: Dictionary) -> float:
 
 @claim(
     "P4/theorem-1",
-    nature="main result",
     plain="""The loss falls at the guaranteed linear rate in every run, as printed; no run contradicts a
         theorem of P4. The proof of the rate loses a square in (59) and needs the repaired L for |Zbar| <
         1.""",
@@ -200,7 +198,6 @@ def _gap_figure(run: TrainingRun, contraction: float) -> Figure:
 
 @claim(
     "P4/theorem-2",
-    nature="main result",
     plain="""After T steps the answers are those of ridge regression, as printed. For |Zbar| < 1 the proof
         of Theorem 1, on which this rests, needs the repaired L.""",
     place="Section 3.2, Theorem 2 (Appendix C)",

@@ -58,7 +58,6 @@ _LARGER = {
 
 @claim(
     "P4/figure-2b",
-    nature="experiment",
     plain="Three losses fall in a small transformer of several layers; out of domain follows less closely.",
     place="Section 4, Figure 2b",
     title="Four layers: training and inference losses fall together",
@@ -110,7 +109,6 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P4/figure-5",
-    nature="experiment",
     plain="""With the same work, 4 heads end at a lower loss than 32 in a much smaller transformer after
         few steps. The paper's size was not run.""",
     place="Section 4, Figure 5",
@@ -213,7 +211,6 @@ def _stand_in(settings: Settings) -> str:
 
 @claim(
     "P4/figure-4",
-    nature="experiment",
     plain="""Few heads descend more slowly but do not stop; divergence with far too many heads does not
         show within 100 steps.""",
     place="Section 4, Figure 4",

@@ -26,7 +26,6 @@ _SMALL = {"K": 24, "d": 12, "m": 5, "N": 8, "tau": 0.01}
 
 @claim(
     "P4/figure-2a",
-    nature="experiment",
     plain="Three losses fall together in a smaller setting.",
     place="Section 4, Figure 2a",
     title="One layer: training and inference losses fall together",
@@ -194,7 +193,6 @@ def nearness_of_n_and_m(settings: Settings, seed: int) -> Finding:
     plain="y* is the best linear predictor at every N.",
     sharp="sharp: it is the minimiser",
     repairs="P4/figure-3",
-    place="ours",
     title="The trained transformer is the best linear predictor at every N",
     statement="""For tasks with E lambda lambda' = I, y* has the least risk of all predictors that are
         linear in the labels, at every N, and that risk never rises with N.""",

@@ -145,11 +145,9 @@ def heads_and_speed(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P4/heads-and-speed-repaired",
-    nature="remark",
     plain="zeta_0/H never falls on average as heads are added.",
     sharp="sharp: equality if all heads are equal",
     repairs="P4/heads-and-speed",
-    place="ours",
     title="More heads do not slow the guarantee down",
     statement="""The largest fall per step that (15) to (17) allow, for gamma large, is zeta_0 / (2 sqrt(2)
         H |Zbar|^2), and the mean of zeta_0 / H over Gaussian heads never falls as H grows.""",
@@ -242,11 +240,9 @@ def constants(settings: Settings, scale: float, seed: int) -> tuple[float, float
 
 @claim(
     "P4/footnote-1-repaired",
-    nature="remark",
     plain="With (61) as corrected, L covers features of any size.",
     sharp="not sharp: the measured smoothness is decades below it",
     repairs="P4/footnote-1",
-    place="ours",
     title="A constant for Theorem 1 that Lemma 10 covers",
     statement="""Theorem 1 holds with L^2 = (8 gamma^2/K) |Zbar|^4 b^2 + (2 gamma^4 H^2/K^2) |Zbar|^4 + (16
         gamma^2 f^2 |Zbar|^2/K) max{1, 4K alpha^2} ((gamma H alpha)^2 + 4N b^2) in place of (17), where b = 2

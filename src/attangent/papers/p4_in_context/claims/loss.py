@@ -68,7 +68,6 @@ def population_loss(settings: Settings, seed: int) -> Finding:
     plain="With the noise of all labels the loss is that of a large sample.",
     sharp="sharp: an identity",
     repairs="P4/lemma-5",
-    place="ours",
     title="The population loss with the noise of all labels",
     statement="""The loss is (1/2K) sum_k |Zbar delta_k|^2 + L* with L* = (m tau/2K) sum_(k>N) (1 + z_k'(m
         tau I + ZZ')^-1 z_k): the printed L* plus m tau (K - N)/2K.""",
@@ -106,7 +105,6 @@ def _sampled_loss(m: OneLayerAttention, settings: Settings, seed: int) -> Tensor
 
 @claim(
     "P4/lemma-6",
-    nature="lemma",
     plain="One rate after a change of scale, as printed.",
     place="Appendix B, Lemma 6",
     title="One rate for all parameters after a change of scale",
@@ -217,7 +215,6 @@ def without_noise(settings: Settings, seed: int) -> Finding:
     plain="As tau goes to 0, A tends to (I, Z^+ Z^Q).",
     sharp="sharp: the limit is exact",
     repairs="P4/equation-26",
-    place="ours",
     title="The limit matrix without noise",
     statement="""As tau goes to 0 with N >= m, A tends to (I, Z^+ Z^Q), and <y, A_k> is the label of every
     token.""",

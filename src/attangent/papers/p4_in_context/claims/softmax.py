@@ -22,7 +22,6 @@ _SIZES = {"K": 6, "d": 4, "m": 3, "N": 5, "tau": 0.1, "heads": 2}
 
 @claim(
     "P4/lemma-1",
-    nature="lemma",
     plain="The gradient of the softmax is as printed.",
     place="Appendix A.2, Lemma 1",
     title="Gradient of the softmax in Q",
@@ -60,7 +59,6 @@ def _printed(m: OneLayerAttention, h: int, k: int) -> Tensor:
 
 @claim(
     "P4/lemma-2",
-    nature="lemma",
     plain="The Lipschitz constant 2 holds; 1 would do.",
     place="Appendix A.2, Lemma 2",
     title="The softmax is Lipschitz from the maximum norm to the 1-norm",
@@ -110,7 +108,6 @@ def _ratios(a: Tensor, b: Tensor) -> Tensor:
 
 @claim(
     "P4/lemma-4",
-    nature="lemma",
     plain="Averaging over fresh noise is a ridge, as printed.",
     place="Appendix A.2, Lemma 4",
     title="Averaging over the noise of a label is a ridge",

@@ -14,7 +14,6 @@ from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
 
 @claim(
     "P5/claim-c.2",
-    nature="lemma",
     plain="""Printed: unit features with four properties. True: Property 3 makes P_(d+1) shorter than 1;
         the others can be had together.""",
     failure=Failure(
@@ -73,11 +72,9 @@ def properties(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/claim-c.2-repaired",
-    nature="lemma",
     plain="Unit features P_1..P_d with P_(d+1) of norm just below 1 exist.",
     sharp="sharp: the norm is exact",
     repairs="P5/claim-c.2",
-    place="ours",
     title="Residual SSM features with the properties that can be had together",
     statement="""There are (A, B, C) whose features P_1..P_d are orthonormal with P_(d+1) = (d-1)/d P_d +
         1/d times the mean of the others. Then gamma = (d-1)/d and |P_(d+1)|^2 = ((d-1)^2 + 1/(d-1))/d^2,
@@ -127,7 +124,6 @@ def recursion_gap(ssm: ResidualSSM, seed: int) -> float:
 
 @claim(
     "P5/definition-6.1",
-    nature="definition",
     plain="Ours: the sign-inconsistent task has the probability atan((d-1)^(-3/2))/pi.",
     kind="ours",
     place="ours, on Section 6.1, Definition 6.1 (Appendix C, Definition C.4)",
@@ -226,7 +222,6 @@ def _ball(t: float, sigma: float) -> float:
     plain="The bound holds for |x|.",
     sharp="sharp as t -> 0",
     repairs="P5/fact-b.2",
-    place="ours",
     title="Small balls of a normal variable",
     statement="""P(|x| <= t) <= 2t / (sqrt(2 pi) sigma) for x ~ N(0, sigma^2) and every t > 0.""",
     derivation="""The density is at most 1/(sqrt(2 pi) sigma), and the interval has the length 2t.""",
@@ -285,7 +280,6 @@ def _softmax_and_values(settings: Settings, seed: int) -> tuple[torch.Tensor, to
     plain="With the square c = 1.",
     sharp="sharp: equality if <s, x> is the mean",
     repairs="P5/fact-b.8",
-    place="ours",
     title="Squared distance of a vector to its mean under a softmax",
     statement="""(1/d) <1, (x - 1 <s, x>)^2> >= v_x for every softmax vector s and every x: c = 1.""",
     derivation="""The mean of (x_k - a)^2 over k is v_x + (xbar - a)^2, least at a = xbar.""",

@@ -172,7 +172,6 @@ def facts_that_hold(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/lemma-i.5",
-    nature="lemma",
     plain="""Printed: outputs stay near their start. True: they move by order sqrt(m) R, because signs and
         moves depend on each other. With the R of Lemma H.4 the bound would forbid convergence.""",
     failure=Failure(
@@ -265,11 +264,9 @@ def output_change(settings: Settings, seed: int) -> OutputChange:
 
 @claim(
     "P5/lemma-i.5-repaired",
-    nature="lemma",
     plain="Outputs move by at most sqrt(m) R.",
     sharp="sharp in order: moving every weight by R with the sign of a_r attains it up to the mean variance",
     repairs="P5/lemma-i.5",
-    place="ours",
     title="Outputs move by at most sqrt(m) R",
     statement="""If no weight moves by more than R, then |F_i(t) - F_i(0)| <= sqrt(m) R |x_id| (max_k x_ik -
         min_k x_ik)^2 / 4, and no factor smaller than sqrt(m) will do.""",

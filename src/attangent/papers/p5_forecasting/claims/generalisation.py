@@ -27,7 +27,6 @@ def _risk(answer: Tensor, y: Tensor) -> float:
 
 @claim(
     "P5/proposition-6.3-attention",
-    nature="main result",
     plain="""The risk of trained attention on the sign-inconsistent task does not fall with the noise, as
         stated; measured outside the theorem's hypotheses.""",
     place="Section 6.3, Proposition 6.3, Part 1 (Proposition J.1)",
@@ -204,7 +203,6 @@ def linear_succeeds(settings: Settings, seed: int) -> Finding:
     plain="With P_k - P_d the weights are 1/(d(d-1)), and the risk is sigma^2 (1 + s^2).",
     sharp="sharp: the risk is exact",
     repairs="P5/proposition-6.3-linear",
-    place="ours",
     title="The residual linear network reaches the noise level",
     statement="""The w with w_k = 1/(d(d-1)) for k < d are the only solutions of sum_(k<d) w_k (P_k - P_d) =
         P_(d+1) - P_d; w_d is free, since it multiplies 0. With them the risk on the sign-inconsistent task

@@ -27,7 +27,6 @@ _LARGER = {"m": 2048, "steps": 400}
 
 @claim(
     "P5/definition-f.2",
-    nature="definition",
     plain="""The kernel is the Gram matrix of the gradients. In double precision it is positive definite
         for a handful of windows.""",
     place="Section 5.1 and Appendix F, Definition F.2 and Assumption F.3",
@@ -84,7 +83,6 @@ def _printed_model(p: ScalarRegression, w: Tensor) -> Tensor:
 
 @claim(
     "P5/lemma-5.1",
-    nature="lemma",
     plain="The kernel moves little; measured, since the stated R is out of reach.",
     place="Section 5.1, Lemma 5.1 (Lemma F.4)",
     title="Kernel convergence",
@@ -137,7 +135,6 @@ def kernel_convergence(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/lemma-h.1",
-    nature="lemma",
     plain="""Loss and gradient behave as stated in the runs. The largest move falls with the width about
         as the bound does, but is far above the stated R; the stated width is out of reach.""",
     place="Appendix H, Lemmas H.1-H.4",
@@ -233,7 +230,6 @@ def _largest_move(settings: Settings, seed: int) -> float:
 
 @claim(
     "P5/lemma-k.3",
-    nature="lemma",
     plain="Parts 1 to 3 hold; the other ten say nothing at sizes in reach.",
     ours=("O(.) read as 2 around B and D and as 8 in the exponent",),
     place="Appendix K, Lemma K.3",

@@ -19,7 +19,6 @@ LAZY = {"n": 16, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0, "s
 
 @claim(
     "P5/lemma-e.5",
-    nature="lemma",
     plain="The gradient is as printed.",
     place="Appendix E, Lemma E.5",
     title="Gradient of the attention model",
@@ -130,7 +129,6 @@ def _zero_at_the_start(p: ScalarRegression) -> Conclusion:
     plain="Pairs of neurons start at 0 with the printed marginals.",
     sharp="sharp: exactly 0",
     repairs="P5/zero-initialisation",
-    place="ours",
     title="Outputs are zero at the start for pairs of neurons",
     statement="""With pairs of neurons that share one normal w_r(0) and have a_r = 1 and -1, f(x, w(0), a) =
         0 at every x; marginally every w_r is normal and every a_r a fair sign.""",
@@ -153,7 +151,6 @@ def zero_start_in_pairs(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/lemma-i.3",
-    nature="lemma",
     plain="""Printed: at every step each neuron moves towards the sign of its output weight. True at the
         start; for all t it contradicts convergence.""",
     failure=Failure(
@@ -170,7 +167,6 @@ def zero_start_in_pairs(settings: Settings, seed: int) -> Finding:
         a_r = 1 and >= c for a_r = -1, with c > 0, in wide networks.""",
     quick={**LAZY, "n": 8, "widths": [32, 96, 256, 512], "steps": 60},
     full={"widths": [32, 128, 512, 2048], "steps": 250},
-    seconds=1.0,
     rests_on=("P5/lemma-i.4", "P5/lemma-i.5", "P5/lemma-k.3"),
 )
 def direction(settings: Settings, seed: int) -> Finding:
@@ -213,11 +209,9 @@ def shares_towards(settings: Settings, seed: int) -> list[float]:
 
 @claim(
     "P5/lemma-i.3-repaired",
-    nature="lemma",
     plain="At initialisation, with outputs 0, every neuron moves towards the sign of its output weight.",
     sharp="sharp in time: it fails once residuals of both signs appear",
     repairs="P5/lemma-i.3",
-    place="ours",
     title="Gradient direction at the start",
     statement="""At t = 0, with outputs 0, every neuron moves towards the sign of a_r wherever sum_i y_i
         x_id Var_ir > 0, which holds for all neurons at once for data of Definition C.3 and n of a few d.""",
@@ -246,7 +240,6 @@ def _least_variance(p: ScalarRegression) -> float:
 
 @claim(
     "P5/lemma-i.4",
-    nature="lemma",
     plain="The step of the proof holds without constants; the stated bound says nothing at sizes in reach.",
     place="Appendix I, Lemma I.4",
     title="Variance lower bound",

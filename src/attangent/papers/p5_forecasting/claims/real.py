@@ -90,7 +90,6 @@ _LARGER = {"lookback": 96, "width": 32, "heads": 4, "layers": 2, "rate": 1e-3}
 
 @claim(
     "P5/figure-1a",
-    nature="experiment",
     plain="""On ETTh1 and ETTh2 a small Autoformer loses to a linear model at horizon 12 (quick profile),
         on ETTh2 with its training cut off while it still improved. The factor of 1000 in parameters holds
         at horizon 96.""",

@@ -25,7 +25,6 @@ _LAZY = {"n": 2, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0}
 
 @claim(
     "P5/theorem-5.2-convergence",
-    nature="main result",
     plain="""The loss converges at the stated rate where the kernel is well conditioned; the stated width
         is out of reach.""",
     place="Section 5.2, Theorem 5.2 (Theorem I.1)",
@@ -119,7 +118,6 @@ CONVERGED = {**PAIR, "d": 8, "noise": 0.01, "delta": 0.05, "rate": 1.0, "widths"
 
 @claim(
     "P5/theorem-5.2-asymmetry",
-    nature="main result",
     plain="""Printed: after long training hidden weights have the signs of their output weights. True:
         Lemma H.4 keeps weights near a start that is independent of them, so half do; Parts 1 and 2 are
         false at every t.""",
@@ -137,7 +135,6 @@ CONVERGED = {**PAIR, "d": 8, "noise": 0.01, "delta": 0.05, "rate": 1.0, "widths"
         least 1 - delta.""",
     quick=CONVERGED,
     full={"widths": [32, 128, 512, 2048], "pair_steps": 400},
-    seconds=1.0,
     rests_on=("P5/lemma-i.3", "P5/lemma-h.1"),
 )
 def asymmetry(settings: Settings, seed: int) -> Finding:
@@ -219,11 +216,9 @@ def _shares_figure(
 
 @claim(
     "P5/theorem-5.2-asymmetry-repaired",
-    nature="main result",
     plain="In wide networks signs stay as they were at initialisation: half agree, up to sqrt(2/pi) R.",
     sharp="sharp as R -> 0",
     repairs="P5/theorem-5.2-asymmetry",
-    place="ours",
     title="In wide networks hidden weights keep their signs",
     statement="""With a start in pairs, the share of neurons whose w_r has the sign of a_r stays within the
         share of neurons with |w_r(0)| <= R of 1/2, where R is the largest move; R falls with the width, and
@@ -253,7 +248,6 @@ def signs_are_kept(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/theorem-5.3",
-    nature="main result",
     plain="""For w < 0 the last value gets less attention, as printed. That training makes w < 0 for every
         neuron with a_r = -1 is false.""",
     failure=Failure(
@@ -271,7 +265,6 @@ def signs_are_kept(settings: Settings, seed: int) -> Finding:
         Theorem 5.2.""",
     quick={**WIDE, "draws": 20_000, "grid": [-2.0, -0.5, -0.1, 0.5, 2.0]},
     full={**_WIDER, "draws": 200_000},
-    seconds=1.0,
     rests_on=("P5/theorem-5.2-asymmetry",),
 )
 def residual_feature(settings: Settings, seed: int) -> Finding:
@@ -321,11 +314,9 @@ def residual_feature(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/theorem-5.3-repaired",
-    nature="main result",
     plain="For every w < 0 the last value gets less attention than any other.",
     sharp="sharp: equality at w = 0",
     repairs="P5/theorem-5.3",
-    place="ours",
     title="The residual feature gets less attention where w < 0",
     statement="""For x with independent symmetric coordinates and every w < 0, E softmax_d(x_d w x) < E
         softmax_k(x_d w x) for k < d; nothing of the kind holds for all neurons with a_r = -1 after

@@ -99,11 +99,9 @@ def attention_changes(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/equation-17-repaired",
-    nature="proof step",
     plain="With the minus the identity is exact.",
     sharp="sharp: an identity",
     repairs="P5/equation-17",
-    place="ours",
     title="How attention changes in a step",
     statement="""S(t) - S(t+1) = S(t) * beta(t) - <S(t), beta(t)> S(t+1).""",
     derivation="""With u(t) - u(t+1) = u(t) * beta and alpha(t) - alpha(t+1) = <u(t), beta>, S(t) - S(t+1) =
@@ -126,7 +124,6 @@ def attention_changes_with_the_minus(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P5/lemma-g.1",
-    nature="lemma",
     plain="""The leading term of a step inherits the sign of Equation (17), and with it Lemma G.2 falls as
         printed: the term can be positive. With the minus both are right.""",
     failure=Failure(
@@ -193,11 +190,9 @@ def _progress_on_two_windows(settings: Settings, seed: int) -> float:
 
 @claim(
     "P5/lemma-g.1-repaired",
-    nature="lemma",
     plain="The leading term is -eta (F-y)'H(F-y), which is at most -2 eta lambda_min L: Lemma G.2.",
     sharp="sharp: an identity up to eta^2",
     repairs="P5/lemma-g.1",
-    place="ours",
     title="The leading term of a step",
     statement="""L(t+1) - L(t) = C_1 + O(eta^2) with C_1 = -eta (F - y)'H(t)(F - y), <S, x^2> - <S, x>^2 in
         place of the sum; and C_1 <= -eta lambda_min(H(t)) 2 L(t).""",
