@@ -49,7 +49,7 @@ def test_a_prompt_no_longer_than_the_size_is_kept_exactly(model):
         ({"prompt": ""}, "prompt is empty"),
         ({"size": 0}, "size is 0"),
         ({"size": 4}, "always kept"),
-        ({"method": "magic"}, "method must be one of recall, plain"),
+        ({"method": "magic"}, "method is 'magic', expected one of recall, plain"),
         ({"distill": -1}, "distill is -1"),
         ({"tokenizer": Letters(999)}, "belongs to another model"),
         ({"calibration": []}, "no calibration text"),

@@ -24,7 +24,7 @@ def test_without_a_goal_the_size_is_taken_without_a_search():
     [
         ({"size": 3}, "always kept"),
         ({"size": 0}, "size is 0"),
-        ({"method": "magic"}, "method must be one of"),
+        ({"method": "magic"}, "method is 'magic', expected one of"),
         ({"keep": -1}, "keep is -1"),
         ({"keep": 1.5}, "keep is 1.5"),
         ({"seconds": -1}, "seconds is -1"),

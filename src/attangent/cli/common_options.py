@@ -118,13 +118,23 @@ def _styled(parameter: inspect.Parameter, hidden: tuple[str, ...]) -> inspect.Pa
     inner = next(each for each in _members(kind) if each is not type(None))
     info.help = _with_choices(info.help or "", get_args(inner))
     if isinstance(info, OptionInfo):
-        info.metavar = _METAVARS.get(inner, "NAME")
+        info.metavar = info.metavar or _METAVARS.get(inner, "NAME")
     return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info])
 
 
 def _with_choices(text: str, choices: tuple[str, ...]) -> str:
     missing = [choice for choice in choices if choice not in text]
     return f"{text} One of {', '.join(choices)}." if len(choices) > 1 and missing else text
+
+
+def open_choice(text: str, names: tuple[str, ...], **options: Any) -> Any:
+    """Return an option that takes these names and, looked up when it is used, those of installed packages."""
+    return typer.Option(
+        help=f"{text} One of {', '.join(names)}, or one from an installed package.",
+        metavar="NAME",
+        autocompletion=lambda incomplete: [name for name in names if name.startswith(incomplete)],
+        **options,
+    )
 
 
 def _members(kind: Any) -> tuple[Any, ...]:

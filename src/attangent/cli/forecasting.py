@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -17,7 +17,7 @@ from attangent._core.errors import AttangentError
 from attangent._core.files import check_file, only_writer, real_folder, remove_leftovers, writing
 from attangent._core.progress import Bars
 from attangent._core.tables import check_table, harmless_frame, reading_table
-from attangent.cli.common_options import AsJson, Quiet
+from attangent.cli.common_options import AsJson, Quiet, open_choice
 from attangent.forecast import Gaps, ModelName, Reconcile
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ def forecast(
         int | None,
         typer.Option(help="Number of steps per season, e.g. 12 for months. Default: from the calendar."),
     ] = None,
-    model: Annotated[ModelName, typer.Option(help="Model to use; auto chooses by past errors.")] = "auto",
+    model: Annotated[
+        str, open_choice("Model to use; auto chooses by past errors.", get_args(ModelName))
+    ] = "auto",
     intervals: Annotated[
         str, typer.Option(help="Levels of the prediction intervals, between 0 and 1.")
     ] = ".8,.95",

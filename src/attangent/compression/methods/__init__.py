@@ -1,9 +1,12 @@
-"""The compression methods, one file each; a new one is added to the list below."""
+"""The compression methods, one file each, and those that installed packages add."""
 
-from attangent._core.errors import AttangentError
+from attangent._core.plugins import method_of
 from attangent.compression.methods.base import CompressionMethod
 from attangent.compression.methods.plain import PlainMethod
 from attangent.compression.methods.recall import RecallMethod
+
+GROUP = "attangent.compression_methods"
+"""Group of the entry points by which packages add methods."""
 
 METHODS: dict[str, CompressionMethod] = {method.name: method for method in (RecallMethod(), PlainMethod())}
 
@@ -12,7 +15,7 @@ def method_named(name: str) -> CompressionMethod:
     """Return the method of this name.
 
     Args:
-        name: A registered name.
+        name: A name in `METHODS`, or of a method that an installed package adds.
 
     Raises:
         AttangentError: If there is no such method.
@@ -21,6 +24,4 @@ def method_named(name: str) -> CompressionMethod:
         >>> method_named("plain").weighted
         False
     """
-    if name not in METHODS:
-        raise AttangentError(f"method must be one of {', '.join(METHODS)} (got {name!r})")
-    return METHODS[name]
+    return method_of(name, METHODS, GROUP, CompressionMethod)

@@ -1,11 +1,15 @@
-"""The registry of forecasters. A new one is a file with one class and a line here."""
+"""The registry of forecasters: one file with one class and one line here, or from an installed package."""
 
+from attangent._core.plugins import installed_parts
 from attangent.forecast.models.base import PanelModel
 from attangent.forecast.models.folded import FoldedSeasons
 from attangent.forecast.models.intermittent import Intermittent
 from attangent.forecast.models.linear import Linear
 from attangent.forecast.models.pooled_ridge import PooledRidge
 from attangent.forecast.models.smoothing import Smoothing
+
+GROUP = "attangent.forecasters"
+"""Group of the entry points by which packages add forecasters."""
 
 MODELS: list[PanelModel] = [
     Smoothing(),
@@ -15,3 +19,8 @@ MODELS: list[PanelModel] = [
     Intermittent(),
 ]
 """Forecasters in the order in which they run: a later one may fall back on those before it."""
+
+
+def all_models() -> list[PanelModel]:
+    """Return the forecasters of the registry, then those that installed packages add."""
+    return [*MODELS, *installed_parts(GROUP, PanelModel)]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attangent.forecast.data.panel import Panel
-from attangent.forecast.models import MODELS
+from attangent.forecast.models import all_models
 from attangent.forecast.models.base import PanelModel
 
 Array = NDArray[np.float64]
@@ -74,10 +74,12 @@ class Backtest:
         """Choose the models for a panel; those that a user named are always among them."""
         long = len(panel) < FEW_SERIES and np.median(panel.lengths) >= LONG
         demand = bool(panel.intermittent.any())
-        suits = {
-            model: (long or not model.long_only) and (demand or not model.zeros_only) for model in MODELS
-        }
-        models = [model for model in MODELS if suits[model] or set(named) & set(model.families)]
+        models = [
+            model
+            for model in all_models()
+            if ((long or not model.long_only) and (demand or not model.zeros_only))
+            or set(named) & set(model.families)
+        ]
         return cls(panel, horizon, models)
 
     def members(self, back: int) -> Members:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from attangent._core.checks import check_choice
 from attangent.forecast.data.panel import Panel
-from attangent.forecast.models import MODELS
+from attangent.forecast.models import all_models
 from attangent.forecast.pipeline.backtest import FEWEST_VALUES, LONG, Backtest, Trial
 from attangent.forecast.pipeline.demand import demand_forecasts
 from attangent.forecast.pipeline.intervals import Residuals, error_quantiles
@@ -103,7 +103,7 @@ class Candidate:
 
 def combined_families() -> tuple[str, ...]:
     """Return the families that are combined, with equal weights before any error is known."""
-    names = [name for model in MODELS for name in model.families]
+    names = [name for model in all_models() for name in model.families]
     return tuple(name for name in names if name != DEMAND)
 
 

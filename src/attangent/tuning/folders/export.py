@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attangent._core.checks import check_between, check_choice, check_positive, check_size
+from attangent._core.checks import check_between, check_positive, check_size
 from attangent._core.errors import AttangentError
 from attangent._core.files import read_json, settings_of, write_json, write_whole
 from attangent._version import __version__
@@ -18,7 +18,7 @@ from attangent.tuning.data.text import ValueUnits
 from attangent.tuning.loading import Quantised, UsedPooling, silent_transformers
 from attangent.tuning.methods.ntk import LORA
 from attangent.tuning.methods.peft_methods import refuse_plain_peft
-from attangent.tuning.methods.registry import TECHNIQUES
+from attangent.tuning.methods.registry import technique_named
 from attangent.tuning.tasks import TaskKind
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class TunedDescription:
             twice = next(label for label in self.labels if self.labels.count(label) > 1)
             raise AttangentError(f"labels has {twice!r:.60} twice, expected a different name per class")
         check_size("max_tokens", self.max_tokens)
-        check_choice("method", self.method, tuple(TECHNIQUES))
+        technique_named(self.method)
         check_positive("scale of the values", self.scale)
         check_between("centre of the values", self.centre, -sys.float_info.max, sys.float_info.max)
 

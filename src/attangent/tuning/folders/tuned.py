@@ -20,7 +20,7 @@ from attangent.tuning.data.text import TextExample, TextTask
 from attangent.tuning.encoding import Padding, encode_task, stack
 from attangent.tuning.folders.export import FILE, TunedDescription, base_location, read_tuned_description
 from attangent.tuning.loading import load_base, load_tokenizer, model_limit, pad_with, preprocessor_of
-from attangent.tuning.methods.registry import TECHNIQUES
+from attangent.tuning.methods.registry import technique_named
 from attangent.tuning.tasks import NEEDS, TaskKind
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def load_tuned(folder: str | PathLike[str], model: str | None = None) -> TunedMo
     """
     weights = weights_folder(_local(folder))
     description = description_of(weights)
-    technique = TECHNIQUES[description.method]
+    technique = technique_named(description.method)
     location = base_location(description, weights)
     base = technique.source(model or location, weights)
     network = load_base(
@@ -262,7 +262,7 @@ def description_of(folder: Path) -> TunedDescription:
 
 def needs_base(folder: Path) -> bool:
     """Return whether a tuned folder holds an adapter, not the complete model."""
-    return TECHNIQUES[description_of(folder).method].folder != "model"
+    return technique_named(description_of(folder).method).folder != "model"
 
 
 def is_tuned(folder: Path) -> bool:

@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
-from attangent._core.checks import check_choice, check_names, check_positive, check_size
+from attangent._core.checks import check_names, check_positive, check_size
 from attangent._core.errors import AttangentError
 from attangent.adapters.config import NTKConfig
 from attangent.tuning.methods.peft_methods import RSLORA
-from attangent.tuning.methods.registry import TECHNIQUES
+from attangent.tuning.methods.registry import TECHNIQUES, technique_named
 from attangent.tuning.methods.technique import MethodContext, Technique
 from attangent.tuning.tasks import TaskKind, classifier_names
 
@@ -48,7 +48,7 @@ class Method:
     peft: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_choice("method", self.name, tuple(TECHNIQUES))
+        technique_named(self.name)
         check_size("rank", self.rank)
         check_size("tokens", self.tokens)
         if self.top is not None:
@@ -63,7 +63,7 @@ class Method:
     @property
     def technique(self) -> Technique:
         """The object that implements the method."""
-        return TECHNIQUES[self.name]
+        return technique_named(self.name)
 
     @property
     def rate(self) -> float:
@@ -88,8 +88,8 @@ class Method:
             8
         """
         check_names(settings, (setting.name for setting in fields(cls)), "a method")
-        name = check_choice("method", settings.get("name", cls.name), tuple(TECHNIQUES))
-        defaults = TECHNIQUES[name].defaults
+        name = settings.get("name", cls.name)
+        defaults = technique_named(name).defaults
         _check_read(name, [setting for setting in settings if setting != "name"])
         _check_set_once(name, settings)
         ntk = NTKConfig.from_dict({**defaults.get("ntk", {}), **settings.get("ntk", {})})
@@ -103,7 +103,7 @@ def _default(setting: Any) -> Any:
 def _check_read(name: str, settings: Iterable[str]) -> None:
     """Raise if the method of this name would ignore one of the settings."""
     for setting in settings:
-        if setting not in TECHNIQUES[name].reads:
+        if setting not in technique_named(name).reads:
             readers = [technique.name for technique in TECHNIQUES.values() if setting in technique.reads]
             raise AttangentError(
                 f"{setting} has no effect on the method {name}; leave it out, or choose a method that reads "
