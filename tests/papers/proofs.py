@@ -13,7 +13,7 @@ def proofs_of(module: ModuleType) -> list:
         function
         for _, function in functions
         if function.__module__ == module.__name__
-        and inspect.signature(function).return_annotation in (Proof, "Proof")
+        and inspect.signature(function, follow_wrapped=False).return_annotation in (Proof, "Proof")
     ]
 
 

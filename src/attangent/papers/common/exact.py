@@ -1,10 +1,27 @@
-"""Exact arithmetic for proofs: Gaussian means as symbols, and rational bounds of exponentials."""
+"""Exact proofs, step by step; Gaussian means as symbols, and rational bounds of exponentials."""
 
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import wraps
 from math import factorial
 from typing import Any
 
 import sympy
+
+from attangent.audit import Proof, Step
+
+
+def proof(part: str = "") -> Callable[[Callable[[], Iterator[Step]]], Callable[[], Proof]]:
+    """Turn a function that yields steps into one that returns their proof, about this part of the claim."""
+
+    def of_steps(steps: Callable[[], Iterator[Step]]) -> Callable[[], Proof]:
+        @wraps(steps, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
+        def argument() -> Proof:
+            return Proof(tuple(steps()), part)
+
+        return argument
+
+    return of_steps
 
 
 def gaussian_mean(polynomial: Any, w: Any, slope: Any = 0, sigma: Any = 1) -> Any:
