@@ -52,7 +52,7 @@ def test_it_travels_to_workers_and_names_its_module():
     assert moved(Settings(m=1, bound=1.0), 0).verdict == "measured"
 
 
-REPAIR = {"place": "p", "title": "t", "statement": "s", "quick": {"bound": 1.0}, "repairs": "P1/lemma-1"}
+REPAIR = {"place": "p", "title": "t", "statement": "s", "quick": {"bound": 1.0}}
 
 
 def test_a_repair_is_ours_with_a_derivation_three_seeds_and_two_sizes(claims):
@@ -60,6 +60,12 @@ def test_a_repair_is_ours_with_a_derivation_three_seeds_and_two_sizes(claims):
     made = claims["P1/lemma-1-repaired"]
     assert (made.kind, made.repairs, made.module) == ("ours", "P1/lemma-1", __name__)
     assert len(made.check(made.quick, 0).conclusions) == 2
+
+
+def test_a_repair_may_name_another_claim_than_its_id(claims):
+    named = {**REPAIR, "repairs": "P1/lemma-2", "derivation": "Because.", "sizes": SIZES}
+    registry.claim("P1/lemma-1-repaired", **named)(error)
+    assert claims["P1/lemma-1-repaired"].repairs == "P1/lemma-2"
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,8 @@ def claim(
         kind: By default it follows from the nature or the id; a repair is ours.
         quote: The paper's sentence.
         rests_on: The claims that the proof uses.
-        repairs: The claim that this statement repairs.
+        repairs: The claim that this statement repairs; by default the one named by an id that ends in
+            -repaired.
         derivation: Why a repaired statement is right.
         sharp: Whether a repaired bound is sharp.
         nature: What the statement is in the paper, such as "main result" or "proof step"; by default it
@@ -103,6 +104,7 @@ def claim(
         'holds'
         >>> _ = _claims.pop("Mine/lemma-1")
     """
+    repairs = repairs or _repaired_by(id)
     if not (place or repairs):
         raise AttangentError(f"{id} needs a place: its section and number in the paper")
     settings = Settings(**quick)
@@ -139,6 +141,12 @@ def claim(
         return check
 
     return register
+
+
+def _repaired_by(id: str) -> str:
+    """Return the claim that `id` repairs by its name: P2/lemma-1 for P2/lemma-1-repaired."""
+    repaired, ending, rest = id.rpartition("-repaired")
+    return repaired if ending and not rest else ""
 
 
 def _add(claim: Claim) -> None:
@@ -331,7 +339,7 @@ def _read_call(call: ast.Call) -> ListedClaim | None:
     arguments = {keyword.arg: keyword.value for keyword in call.keywords}
     id = _constant(call.args[0] if call.args else None)
     kind = _constant(arguments.get("kind"))
-    is_ours = kind == "ours" or "repairs" in arguments
+    is_ours = kind == "ours" or "repairs" in arguments or bool(_repaired_by(id))
     place = _constant(arguments.get("place")) if "place" in arguments or not is_ours else "ours"
     title = _constant(arguments.get("title"))
     if not (id and place and title):

@@ -15,7 +15,6 @@ from attangent.papers.p1_prefix.fast_attention import PolynomialAttention
 
 @claim(
     "P1/theorem-4.1-repaired",
-    repairs="P1/theorem-4.1",
     place="Section 4.3, Theorem 4.1, repaired",
     title="NTK-Attention approximates prefix attention up to 1/m, at a cost that grows with r",
     derivation="""If the exponentials are off by a factor in [1 - e, 1 + e], each weight changes by at most a
@@ -64,7 +63,6 @@ def _multiplications(L: int, d: int, phi: Taylor) -> int:
 
 @claim(
     "P1/corollary-j.3-repaired",
-    repairs="P1/corollary-j.3",
     place="Corollary J.3, repaired",
     title="A fast attention whose error falls like 1/m, at a cost that grows with r",
     derivation="""Apply the repaired Theorem 4.1 to tokens and prefix together; the sums over the tokens
@@ -100,7 +98,6 @@ def fast(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P1/equation-6-map-repaired",
-    repairs="P1/equation-6-map",
     place="Section 4.2, repaired",
     title="A first-order map with d + 1 features",
     derivation="phi(q).phi(k) = 1 + s, and the bound is the remainder of the first-order expansion of e^s.",

@@ -16,7 +16,6 @@ from attangent.papers.p1_prefix.network import PrefixNetwork
 
 @claim(
     "P1/definition-g.1-repaired",
-    repairs="P1/definition-g.1",
     place="Appendix G, Definition G.1, repaired",
     title="The NTK with the prefix as values",
     derivation="""By Claim F.12, dF_k/dw_r = G[(k,i),r] x_i + A[i,r] e_k. Multiply two such gradients, sum
@@ -62,7 +61,6 @@ def written_out(X: Tensor, W: Tensor, a: Tensor) -> Tensor:
 
 @claim(
     "P1/lemma-3.1-repaired",
-    repairs="P1/lemma-3.1",
     place="Section 3.2, Lemma 3.1 (G.3), repaired",
     title="The kernel changes by at most nd times the bound on an entry",
     derivation="""A move by R changes log S_r by at most 2R, a_r w_r by R and mu by R + 2R(omega + R), so
@@ -102,7 +100,6 @@ def frobenius(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P1/lemma-i.6-repaired",
-    repairs="P1/lemma-i.6",
     place="Appendix I.5, Lemma I.6, repaired",
     title="The loss at initialisation, with its constant",
     derivation="""Given W, the signs are independent, so E|F(0,x)|^2 = m^2 sum_r S_r^2 |w_r|^2, which tends to
@@ -147,7 +144,6 @@ def _is_its_formula(what: str, measured: Tensor, stated: Tensor) -> Conclusion:
 
 @claim(
     "P1/lemma-h.10-repaired",
-    repairs="P1/lemma-h.10",
     place="Appendix H.6, Lemma H.10, part 1, repaired",
     title="Sum of a step over the prefix",
     derivation="""sum_r <v_kr, S_j> S_jr = <beta_k, S_j> - <beta_k, S_j> = 0, so only the term m a_r S_jr e_k
@@ -186,7 +182,6 @@ def step_sum(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P1/lemma-h.9-repaired",
-    repairs="P1/lemma-h.9",
     place="Appendix H.6, Lemma H.9, part 1, repaired",
     title="Change of the normaliser alpha",
     derivation="""alpha_i(t+1) - alpha_i(t) = -eta sum_r u_ir <Delta w_r, x_i> + O(eta^2); insert Claim F.12.
@@ -235,7 +230,6 @@ def normaliser(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P1/lemma-k.1-repaired",
-    repairs="P1/lemma-k.1",
     place="Appendix K, Lemma K.1, part 1, repaired",
     title="A bound B that grows with the prefix length",
     derivation="""<w_r, x_i> is N(0, s^2 |x_i|^2) with |x_i| <= 1; use the Gaussian tail and a union bound

@@ -29,7 +29,6 @@ def _signs(settings: Settings) -> Finding:
 
 @claim(
     "P1/lemma-d.3-repaired",
-    repairs="P1/lemma-d.3",
     place="Appendix D.2, Lemma D.3, repaired",
     title="Chernoff bound",
     derivation="""Chernoff's method gives (e^x/(1+x)^(1+x))^mu with x = delta or -delta. Then use log(1+x) >=
@@ -52,7 +51,6 @@ def chernoff(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P1/lemma-d.6-repaired",
-    repairs="P1/lemma-d.6",
     place="Appendix D.2, Lemma D.6, repaired",
     title="Khintchine's inequality",
     derivation="""E e^(l z sigma) = cosh(lz) <= e^(l^2 z^2/2); use Chernoff's method with l = t/|z| for both
@@ -71,7 +69,6 @@ def khintchine(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P1/lemma-d.8-repaired",
-    repairs="P1/lemma-d.8",
     place="Appendix D.2, Lemma D.8, repaired",
     title="Tails of a chi-square variable",
     derivation="Laurent and Massart (2000), Lemma 1: the second line is the lower tail.",
@@ -92,7 +89,6 @@ def chi_square(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P1/lemma-d.9-repaired",
-    repairs="P1/lemma-d.9",
     place="Appendix D.2, Lemma D.9, repaired",
     title="Tail of a sub-exponential variable",
     derivation="""Use Chernoff's method for both tails, with l = t/s^2 if that is below 1/alpha, and otherwise
@@ -135,7 +131,6 @@ def exponential_tail(factor: float) -> Tail:
 
 @claim(
     "P1/lemma-d.10-repaired",
-    repairs="P1/lemma-d.10",
     place="Appendix D.2, Lemma D.10, repaired",
     title="Matrix Chernoff bound",
     derivation="""Tropp (2011), Theorem 2.2, bounds both by d (e^x/(1+x)^(1+x))^(mu/B) with x = -delta or

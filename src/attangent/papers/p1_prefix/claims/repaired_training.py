@@ -100,7 +100,6 @@ def sufficient(p: PrefixRegression, largest_radius: float = 0.1) -> Sufficient:
 
 @claim(
     "P1/theorem-3.2-repaired",
-    repairs="P1/theorem-3.2",
     place="Section 3.3, Theorem 3.2, repaired",
     title="Prefix learning converges at the rate of the exact kernel, for an explicit m",
     derivation="""r_(t+1) = (I - eta m K~_t) r_t gives |r_(t+1)| <= |(I - eta m K) r_t| + eta m |(K~_t - K)
@@ -152,7 +151,6 @@ def convergence(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P1/lemma-i.4-repaired",
-    repairs="P1/lemma-i.4",
     place="Appendix I.3, Lemma I.4, repaired",
     title="Every step reduces the loss at the rate of the exact kernel",
     derivation="Square the first inequality in the derivation of the repaired Theorem 3.2.",
@@ -178,7 +176,6 @@ def one_step(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P1/proposition-3.3-repaired",
-    repairs="P1/proposition-3.3",
     place="Section 3.3, Proposition 3.3, repaired",
     title="Slope of the scaling law",
     derivation="""If the kernel stays close to K, r_t = (I - eta m K)^t r_0. When the other eigendirections
@@ -210,7 +207,6 @@ def slope(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P1/lemma-h.3-repaired",
-    repairs="P1/lemma-h.3",
     place="Appendix H, Lemmas H.2-H.7, repaired",
     title="The first-order terms together",
     derivation="""|r - eta m K~ r|^2 = |r|^2 - 2 eta m r'K~r + eta^2 m^2 |K~ r|^2. The last term is C3 by

@@ -207,7 +207,6 @@ def label_mismatch(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P2/theorem-g.4-repaired",
-    repairs="P2/theorem-g.4",
     place="Appendix G.2, Theorem G.4, repaired",
     title="The rate of approximation in the space of the softmax kernel",
     derivation="""x.x' e^(s^2 x.x') = sum_k s^(2(k-1))/(k-1)! (x.x')^k: a polynomial of degree K with

@@ -348,7 +348,6 @@ def polynomial(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P2/theorem-4.2-poly-repaired",
-    repairs="P2/theorem-4.2-poly",
     place="Section 4, below Theorem 4.2, repaired",
     title="poly(nd, 1/lambda) steps",
     derivation="Every direction falls by 1 - eta m lambda at least in a step, and (1 - a)^(2T) <= e^(-2aT).",

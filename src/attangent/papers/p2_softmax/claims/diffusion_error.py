@@ -266,7 +266,6 @@ def _coupling(problem: DiffusionSetting, settings: Settings, m: int) -> tuple[fl
 
 @claim(
     "P2/claim-g.1-repaired",
-    repairs="P2/claim-g.1",
     place="Appendix G, Claim G.1, repaired",
     title="The error is at most four times the sum of the terms",
     derivation="""|a + b + c + e|^2 <= 4 (|a|^2 + |b|^2 + |c|^2 + |e|^2) by Cauchy-Schwarz; equality at a =

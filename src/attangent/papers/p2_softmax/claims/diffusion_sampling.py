@@ -251,7 +251,6 @@ def _drift_gap(exact: ExactScore, problem: DiffusionSetting, points: Tensor) -> 
 
 @claim(
     "P2/sampling-printed-time-repaired",
-    repairs="P2/sampling-printed-time",
     place="Section 6.1, repaired",
     title="The score is evaluated at T - t",
     derivation="""y(t) = x(T - t): this is Eq. (4) with the estimator for its score, which is that at time T

@@ -271,7 +271,6 @@ _REPAIR = {"n": 8, "d": 4, "d_out": 4, "sigma": 0.5, "rate": 0.5, "steps": 300}
 
 @claim(
     "P2/equation-25-repaired",
-    repairs="P2/equation-25",
     place="Appendix F, Eq. (25), repaired",
     title="The update is descent in function space",
     derivation="""m H* (gamma - eta (m H* gamma - y)) - y = (I - eta m H*)(m H* gamma - y). The gradient in
@@ -316,7 +315,6 @@ def function_space(settings: Settings, seed: int) -> Finding:
 
 @claim(
     "P2/appendix-f-features-repaired",
-    repairs="P2/appendix-f-features",
     place="Appendix F.1, proof of Theorem F.2, repaired",
     title="The features of the neurons, concatenated",
     derivation="""The inner product of the concatenation is the sum over r of the products, which is

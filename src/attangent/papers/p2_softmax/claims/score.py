@@ -304,7 +304,6 @@ def _minimiser(process: ForwardProcess, target: GaussianMixture, start: float, s
 
 @claim(
     "P2/equation-6-repaired",
-    repairs="P2/equation-6",
     place="Section 6.1, Eq. (5) and (6), repaired",
     title="One interval for both objectives",
     derivation="""E[grad log p_(t|0) | x(t)] = grad log p_t, so that E<s, grad log p_(t|0)> = E<s, grad log
