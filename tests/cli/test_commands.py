@@ -81,7 +81,8 @@ def test_memory_that_is_not_there_is_one_line(monkeypatch, capsys, kind):
 
 def test_a_warning_of_ours_is_one_line_and_one_of_others_as_it_was(monkeypatch, capsys):
     def warn(prog_name):
-        warnings.warn("two rows have no text", BlankTextWarning, stacklevel=1)
+        for _ in range(2):
+            warnings.warn("two rows have no text", BlankTextWarning, stacklevel=1)
         warnings.warn("a peer's", UserWarning, stacklevel=1)
 
     monkeypatch.setattr(commands, "app", warn)

@@ -49,8 +49,14 @@ def test_tune_says_what_it_found_and_where_it_is(folder, tmp_path):
     assert done.exit_code == 0, done.output
     assert "seed 1: trained on 24 rows, scored on 12: loss" in done.output
     assert "accuracy: 95 % interval" in done.output
-    assert re.search(r"closed-form classifier \(\d+ s\): accuracy \S+; training gained", done.output)
-    assert "texts from the column text" in done.output
+    assert re.search(
+        r"logistic regression on the frozen model \(\d+ s\): accuracy \S+; training gained", done.output
+    )
+    assert re.search(
+        r"^24 rows, texts from the column text, classes: \S+ \(\d+ rows\), \S+ \(\d+ rows\)$",
+        done.output,
+        re.M,
+    )
     assert "the saved model was trained on all" not in done.output
     assert "over 2 seeds" in done.output
     settings = json.loads((tmp_path / "out/seed-1/settings.json").read_text())
@@ -162,6 +168,7 @@ def test_generate_goes_on_as_it_was_tuned(tmp_path):
     assert "over 1 seed;" in tuned.output
     assert f"next: attangent generate TEXT --adapter {tmp_path}" in tuned.output
     assert "exact_match 1.00" in tuned.output
+    assert "8 rows to complete\n" in tuned.output
     assert "'the cat' -> 'sleeps'" in tuned.output
     assert "elsewhere: perplexity of texts that the base model wrote x" in tuned.output
     asked = ("generate", "the cat", "--adapter", tmp_path / "out", "--tokens", 1)
@@ -181,6 +188,8 @@ def test_regression_from_the_command_line(folder, tmp_path):
     common = ("--model", folder, "--train", tmp_path / "rows.csv", "--label-column", "price")
     done = run("tune", *common, "--task", "regression", "--method", "probe", "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output
+    assert "12 rows, texts from the column text, numbers from 0.5 to 11.5 in price\n" in done.output
+    assert "predicted numbers, the worst first: " in done.output
     assert "probe: rmse" in done.output
     answers = run("predict", "--adapter", tmp_path / "out", tmp_path / "rows.csv").output.splitlines()
     assert answers[0] == "row,price,text,value"

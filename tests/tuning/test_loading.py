@@ -298,3 +298,8 @@ def test_one_for_another_model_is_refused(llama, tmp_path):
     other = save_bert(tmp_path / "bert")
     with pytest.raises(AttangentError, match="does not fit the model"):
         with_frozen_adapter(load_model(other, "classification", ("cat", "dog")), llama / "lora")
+
+
+def test_an_encoder_is_no_model_that_generates_text(bert):
+    with pytest.raises(AttangentError, match="they would stay random; use a model that generates text"):
+        load_model(bert, "causal-lm")

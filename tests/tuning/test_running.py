@@ -38,6 +38,7 @@ def test_a_probe_is_the_closed_form_and_takes_no_step(data, tmp_path):
     model, rows = data
     found = run(data, tmp_path, "probe", "closed-form")
     assert found.metrics["steps"] == 0
+    assert found.metrics["seconds"] > 0
     other = copy.deepcopy(model)
     fit_classifier(other.classifier, *features_of(other, other.classifier, rows[:64], PAD))
     torch.testing.assert_close(found.model.classifier.weight, other.classifier.weight)

@@ -94,15 +94,17 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def _warnings_on_one_line() -> Iterator[None]:
-    """Show this package's warnings as one line, without a source line."""
+    """Show each of this package's warnings once, as one line without a source line."""
     with warnings.catch_warnings():
         show_other = warnings.showwarning
+        shown: set[str] = set()
 
         def show(message: Warning | str, category: type[Warning], *args: Any, **named: Any) -> None:
-            if category.__module__.partition(".")[0] == "attangent":
-                typer.echo(f"warning: {message}", err=True)
-            else:
+            if category.__module__.partition(".")[0] != "attangent":
                 show_other(message, category, *args, **named)
+            elif str(message) not in shown:
+                shown.add(str(message))
+                typer.echo(f"warning: {message}", err=True)
 
         warnings.showwarning = show
         yield

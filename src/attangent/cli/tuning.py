@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Task = Literal["classification", "regression", "causal-lm"]
 METHODS = ("ntk", "lora", "prefix", "head", "probe", "full", "ntk+lora", "peft")
 _MAX_TOKENS = 128
+_LISTED_CLASSES = 5
 _WITHOUT_TRAINING = ("batch", "bf16", "seed")
 """Settings of the training that methods in closed form read as well."""
 
@@ -124,9 +125,11 @@ def tune(
         plain=plain,
         quantised=quantised,
     )
-    check_rows(request)
-    if not silent and not _is_named(chosen):
-        typer.echo(f"method: {tuner.name}; see --method for others")
+    rows = check_rows(request)
+    if not silent:
+        if not _is_named(chosen):
+            typer.echo(f"method: {tuner.name}; see --method for others")
+        typer.echo(_rows_line(rows, label_column or "label"))
     runs = []
     for metrics in tune_seeds(request, out, seeds, silent):
         runs.append(metrics)
@@ -175,6 +178,23 @@ def _columns(text: list[str] | None, label: str | None) -> "TextColumns | None":
     return TextColumns(tuple(text or ()), label or "label") if text or label else None
 
 
+def _rows_line(data: Any, label_column: str) -> str:
+    """Say what was read: the number of rows, their text columns and their labels, numbers or completions."""
+    if isinstance(data, list):
+        return f"{len(data)} rows to complete"
+    texts = f", texts from the column {', '.join(data.columns)}" if getattr(data, "columns", ()) else ""
+    if not data.labels:
+        targets = f"numbers from {min(data.targets):g} to {max(data.targets):g} in {label_column}"
+        return f"{len(data)} rows{texts}, {targets}"
+    counts = [data.targets.count(index) for index in range(len(data.labels))]
+    if len(counts) <= _LISTED_CLASSES:
+        named = zip(data.labels, counts, strict=True)
+        classes = "classes: " + ", ".join(f"{label!s:.40} ({count} rows)" for label, count in named)
+    else:
+        classes = f"{len(counts)} classes of {min(counts)} to {max(counts)} rows"
+    return f"{len(data)} rows{texts}, {classes}"
+
+
 def _print_metrics(metrics: dict[str, Any], out: Path, max_tokens: int) -> None:
     folder = out / f"seed-{metrics['seed']}"
     rows = metrics["rows_scored"]
@@ -195,9 +215,12 @@ def _print_metrics(metrics: dict[str, Any], out: Path, max_tokens: int) -> None:
             f"  {prompt!r:.60} -> {answer!r:.60}"
             + ("" if answer == expected else f" (expected {expected!r:.60})")
         )
-    if (folder / "wrong.csv").is_file():
-        matrix = f"; confusion matrix: {folder / 'confusion.csv'}" if "eval_accuracy" in metrics else ""
-        typer.echo(f"  wrong rows: {folder / 'wrong.csv'}{matrix}")
+    if "eval_accuracy" in metrics:
+        wrong = rows - round(rows * metrics["eval_accuracy"])
+        listed = f"{wrong} wrong rows: {folder / 'wrong.csv'}; " if wrong else ""
+        typer.echo(f"  {listed}confusion matrix: {folder / 'confusion.csv'}")
+    elif "eval_rmse" in metrics:
+        typer.echo(f"  predicted numbers, the worst first: {folder / 'wrong.csv'}")
     if "rows_saved" in metrics:
         typer.echo(
             f"  the saved model was trained on all {metrics['rows_saved']} rows (--keep-holdout prevents it)"
@@ -216,21 +239,23 @@ def _score(name: str, value: float, rows: int) -> str:
 
 
 def _gain(metrics: dict[str, Any]) -> str:
-    """Compare the result with the closed-form classifier that training started from."""
+    """Compare the result with the classifier in closed form that training started from."""
     if metrics["method"] == "probe":
         return ""
     seconds = f"{metrics.get('closed_form_seconds', 0):.0f} s"
     if "closed_form_rmse" in metrics:
         rmse = metrics["closed_form_rmse"]
         score = _score("rmse", rmse, metrics["rows_scored"])
-        return f"closed-form regression ({seconds}, --method probe): rmse {score}"
+        return f"ridge regression on the frozen model ({seconds}, --method probe): rmse {score}"
     if "gain" not in metrics:
         return ""
     gain = 100 * metrics["gain"]
     error = 100 * metrics["gain_error"]
     rows = metrics["rows_scored"]
     accuracy = metrics["closed_form_accuracy"]
-    start = f"closed-form classifier ({seconds}): accuracy {_score('accuracy', accuracy, rows)}"
+    start = (
+        f"logistic regression on the frozen model ({seconds}): accuracy {_score('accuracy', accuracy, rows)}"
+    )
     if gain == error == 0:  # no row is right for one of the two only
         right = round(accuracy * rows)
         same = f"all {rows} rows" if right == rows else f"the same {right} of {rows} rows"
@@ -262,14 +287,13 @@ def _elsewhere(metrics: dict[str, Any]) -> str:
 
 
 def _facts(metrics: dict[str, Any], max_tokens: int) -> str:
-    """Name the text columns, the texts that were cut and the rows that occur in both parts."""
+    """Count the texts that were cut and the rows that occur in both parts."""
     facts = []
-    if metrics.get("text_columns"):
-        facts.append(f"texts from the column {', '.join(metrics['text_columns'])}")
     if metrics.get("truncated"):
         facts.append(f"{metrics['truncated']} rows cut at {max_tokens} tokens (--max-tokens)")
     if metrics.get("duplicates"):
-        facts.append(f"{metrics['duplicates']} scored rows are also among the training rows")
+        count = metrics["duplicates"]
+        facts.append(f"{count} scored rows are also among the training rows: the score may be too high")
     return "; ".join(facts)
 
 

@@ -51,7 +51,7 @@ def load_model(
         torch.manual_seed(seed)
         options["output_loading_info"] = True
         loaded, report = _from_pretrained(getattr(transformers, needs.auto_class), model, "model", options)
-    _check_complete(model, report["missing_keys"])
+    _check_complete(model, report["missing_keys"], generates=kind == "causal-lm")
     if loaded.dtype == torch.bfloat16 and needs.classifier:
         _keep_classifier_in_float32(loaded, classifier_names(loaded, kind))
     return loaded.float() if loaded.dtype == torch.float16 else loaded
@@ -113,13 +113,13 @@ def _from_pretrained(auto_class: Any, model: str | Path, what: str, options: dic
         return load_pretrained(auto_class, model, **options)
 
 
-def _check_complete(model: str | Path, missing: Iterable[str]) -> None:
+def _check_complete(model: str | Path, missing: Iterable[str], generates: bool) -> None:
     """Only a classifier may be new: any other missing weight would stay random, frozen and unsaved."""
     unexpected = sorted(name for name in missing if not is_head(name))
     if unexpected:
+        needed = "model that generates text" if generates else "checkpoint that has them"
         raise AttangentError(
-            f"{model} has no weights for {', '.join(unexpected[:4])}: they would stay random; use a "
-            "checkpoint that has them."
+            f"{model} has no weights for {', '.join(unexpected[:4])}: they would stay random; use a {needed}."
         )
 
 

@@ -11,7 +11,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attangent._core.errors import AttangentError
-from attangent.tuning.data.columns import text_columns
 from attangent.tuning.data.images import EncodedImages, ImageTask, Pixels, read_images
 from attangent.tuning.data.text import (
     Completion,
@@ -79,7 +78,10 @@ class PreparedTask:
 
 def prepare(request: TuningRequest, hold_out: bool = True) -> PreparedTask:
     """Read and check the data, load the model, and encode the rows; without `hold_out`, train on all."""
-    data, held = _read(request) if hold_out else (_read_rows(request, request.train), ())
+    data = _read_rows(request, request.train)
+    held = ()
+    if hold_out:
+        data, held = _split(request, data)
     if request.kind == "image-classification":
         task = _encode_images(request, data, held)
     elif request.kind == "causal-lm":
@@ -90,13 +92,15 @@ def prepare(request: TuningRequest, hold_out: bool = True) -> PreparedTask:
     return replace(task, class_weights=weights, held=held, facts=_facts(task, data, held))
 
 
-def check_rows(request: TuningRequest) -> None:
-    """Read the rows and raise what `prepare` would raise for them; no model is loaded."""
+def check_rows(request: TuningRequest) -> Any:
+    """Read the rows to train on and raise what `prepare` would raise for them; no model is loaded."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `prepare` reads them again and warns
-        data, _ = _read(request)
+        data = _read_rows(request, request.train)
+        train, _ = _split(request, data)
     if request.kind == "regression":
-        ValueUnits.of(data.targets)
+        ValueUnits.of(train.targets)
+    return data
 
 
 def _facts(task: PreparedTask, data: Any, held: Any) -> dict[str, int]:
@@ -114,9 +118,8 @@ def _content(row: TextExample | Completion) -> tuple[str, ...]:
     return row.features if isinstance(row, TextExample) else (row.prompt, row.text)
 
 
-def _read(request: TuningRequest) -> tuple[Any, Any]:
-    """Read the rows to train on and those to score on, which may be held out from the former."""
-    data = _read_rows(request, request.train)
+def _split(request: TuningRequest, data: Any) -> tuple[Any, Any]:
+    """Return the rows to train on and those to score on, which are read or held out from the former."""
     labels = getattr(data, "labels", ())
     if request.evaluate is not None:
         return data, _read_rows(request, request.evaluate, labels)
@@ -160,7 +163,7 @@ def _encode_texts(request: TuningRequest, data: TextTask, held: Any) -> Prepared
         evaluate=encode_task(held, tokenizer, *limits) if held else (),
         tokenizer=tokenizer,
         labels=data.labels,
-        text_columns=text_columns(request.train, request.columns),
+        text_columns=data.columns,
         pooling=pooling,
         units=units,
     )

@@ -91,7 +91,9 @@ def run_method(
         The trained model with its metrics.
     """
     texts = BaseTexts.sampled(task.model, task, training.seed) if task.kind == "causal-lm" else None
+    began = time.perf_counter()
     started = start_method(task, method, training, start)
+    seconds = time.perf_counter() - began
     trainer = make_trainer(
         started.task,
         started.rate,
@@ -104,7 +106,7 @@ def run_method(
     best = BestEpoch(folder, task.evaluate) if task.kind == "causal-lm" and len(task.evaluate) else None
     if best is not None:
         best.watch(trainer)
-    cost = train(trainer) if method.technique.trains else training_cost(trainer)
+    cost = train(trainer) if method.technique.trains else training_cost(trainer, seconds)
     if started.refits and method.technique.trains:
         _average_with_refit(started.task, training.seed)
     metrics = {"learning_rate": started.rate, **cost, **({} if best is None else best.restore(trainer))}

@@ -49,7 +49,7 @@ def train(trainer: Any, check_loss: bool = True) -> dict[str, float]:
     return cost
 
 
-def training_cost(trainer: Any, seconds: float = 0.0, peak: float = 0.0) -> dict[str, float]:
+def training_cost(trainer: Any, seconds: float, peak: float = 0.0) -> dict[str, float]:
     """Return the loss, the number of steps and parameters, and what the training took."""
     sizes = trained_sizes(trainer.accelerator.unwrap_model(trainer.model))
     return {
@@ -95,19 +95,15 @@ class PeakMemory:
 
 
 def score(trainer: Any, rows: Any, kind: TaskKind) -> dict[str, float]:
-    """Score the trainer's model: mean loss per example or trained token, accuracy, R^2 of values.
+    """Score the trainer's model: mean loss per example or trained token, and the accuracy of a classifier.
 
     Every process scores its share of the rows, and each row counts once.
     """
-    tally = _tally_values if NEEDS[kind].values else _tally_labels
-    totals = torch.zeros(4, dtype=torch.float64)
+    totals = torch.zeros(3, dtype=torch.float64)
     for _, logits, labels in _outputs(trainer, rows):
-        totals += tally(logits, labels, kind).double().cpu()
-    count, loss, *rest = trainer.accelerator.reduce(totals.to(trainer.args.device), "sum").tolist()
-    scores = {"loss": loss / count}
-    if NEEDS[kind].values:
-        return {**scores, "r2": _explained(count, loss, *rest)}
-    return {**scores, "accuracy": rest[0] / count} if NEEDS[kind].classifier else scores
+        totals += _tally(logits, labels, kind).double().cpu()
+    count, loss, hits = trainer.accelerator.reduce(totals.to(trainer.args.device), "sum").tolist()
+    return {"loss": loss / count} | ({"accuracy": hits / count} if NEEDS[kind].classifier else {})
 
 
 def outputs_of(trainer: Any, rows: Any) -> Float[Tensor, "rows classes"]:
@@ -141,27 +137,14 @@ def _outputs(trainer: Any, rows: Any) -> Iterator[tuple[list[int], Tensor, Tenso
         yield indices, logits, labels
 
 
-def _explained(count: float, squares: float, values: float, squared_values: float) -> float:
-    """Return R^2 = 1 - sum (y - f)^2 / sum (y - mean y)^2; not a number if all y are equal."""
-    spread = squared_values - values**2 / count
-    return 1 - squares / spread if spread > 0 else math.nan
-
-
-def _tally_values(logits: Tensor, labels: Tensor, kind: TaskKind) -> Float[Tensor, "4"]:
-    """Return the number of rows and the sums of squared errors, values and squared values."""
-    values = labels.double()
-    errors = (logits.squeeze(-1).double() - values).square().sum()
-    return torch.stack([values.new_tensor(len(values)), errors, values.sum(), values.square().sum()])
-
-
-def _tally_labels(logits: Tensor, labels: Tensor, kind: TaskKind) -> Float[Tensor, "4"]:
-    """Return the number of labels, the summed loss, the number of hits, and 0."""
+def _tally(logits: Tensor, labels: Tensor, kind: TaskKind) -> Float[Tensor, "3"]:
+    """Return the number of labels, the summed loss and the number of hits."""
     if kind == "causal-lm":
         logits, labels = (part.flatten(0, 1) for part in _shifted(logits, labels))
     loss = F.cross_entropy(logits, labels, ignore_index=-100, reduction="sum")
     counted = labels != -100
     hits = (logits.argmax(-1) == labels)[counted].sum()
-    return torch.stack([counted.sum(), loss, hits, torch.zeros_like(loss)])
+    return torch.stack([counted.sum(), loss, hits])
 
 
 __getattr__ = moved_names(__name__, "0.2", {"Training": "attangent.tuning:TrainingSettings"})

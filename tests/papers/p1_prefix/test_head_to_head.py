@@ -52,7 +52,7 @@ def test_asking_for_too_much_is_refused(pairs):
 def test_rows_without_a_text_are_named(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text('{"premise": "a", "hypothesis": "b", "label": 0}\n{"premise": "a", "label": 1}\n')
-    with pytest.raises(AttangentError, match="row 2: no text in hypothesis"):
+    with pytest.raises(AttangentError, match="row 2: no text in the column hypothesis"):
         split_task(trial(path), 0)
 
 

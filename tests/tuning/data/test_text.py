@@ -10,14 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attangent import AttangentError
-from attangent.tuning.data.columns import TextColumns, text_columns
-from attangent.tuning.data.records import read_records
+from attangent.tuning.data.columns import TextColumns
+from attangent.tuning.data.records import LegacyEncodingWarning, read_records
 from attangent.tuning.data.text import (
     BlankTextWarning,
     ValueUnits,
-    label_in,
     read_completions,
-    read_features,
     read_task,
     read_values,
 )
@@ -126,7 +124,7 @@ def test_texts_in_the_order_they_are_named(tmp_path):
     task = read_task(tmp_path / "t.csv", columns=columns)
     assert task.examples[0].features == ("where is it", "Hello")
     assert task.labels == ("damaged", "late")
-    assert text_columns(tmp_path / "t.csv", columns) == ("body", "subject")
+    assert task.columns == ("body", "subject")
 
 
 WIDE = [
@@ -144,13 +142,11 @@ WIDE = [
 
 def test_only_the_one_column_with_texts_is_read(tmp_path):
     path = write(tmp_path / "t.jsonl", WIDE)
-    assert text_columns(path, None) == ("message",)
+    assert read_task(path).columns == ("message",)
     assert read_task(path).examples[3].features == ("where is parcel 3",)
     assert [example.row for example in read_task(path).examples] == list(range(1, 9))
     both = write(tmp_path / "u.jsonl", [{**row, "text": "x"} for row in WIDE])
-    assert text_columns(both, None) == ("text",)
-    (tmp_path / "new.csv").write_text("note,body,subject\nx,it is late,Hi\n")
-    assert read_features(tmp_path / "new.csv", TextColumns(("subject", "body"))) == [("Hi", "it is late")]
+    assert read_task(both).columns == ("text",)
 
 
 def test_several_columns_with_texts_have_to_be_named(tmp_path):
@@ -187,7 +183,7 @@ def test_missing_columns_and_labels_are_named(tmp_path):
     (tmp_path / "t.csv").write_text(TABLE)
     with pytest.raises(AttangentError, match=r"row 1: no text in the column message; the columns are id"):
         read_task(tmp_path / "t.csv", columns=TextColumns(("message",), "intent"))
-    with pytest.raises(AttangentError, match=r"row 1: no label in the column 'label'"):
+    with pytest.raises(AttangentError, match=r"t.csv has no column 'label' with labels"):
         read_task(tmp_path / "t.csv", columns=TextColumns(("body",)))
     with pytest.raises(
         AttangentError, match=r"'intnt'.*did you mean 'intent'\? the columns are .*--label-column"
@@ -202,8 +198,29 @@ def test_a_row_without_a_label_is_not_taken_for_a_missing_column(tmp_path):
 
 
 @pytest.mark.parametrize(("value", "expected"), [(True, "1"), (2, "2"), ("x", "x"), ("", None), (-1, None)])
-def test_labels_as_texts(value, expected):
-    assert label_in({"label": value}) == expected
+def test_labels_as_texts(tmp_path, value, expected):
+    path = write(tmp_path / "t.jsonl", [{"text": "a", "label": value}, {"text": "b", "label": "other"}])
+    if expected is None:
+        with pytest.raises(AttangentError, match="row 1: no label in the column 'label'"):
+            read_task(path)
+    else:
+        assert set(read_task(path).labels) == {expected, "other"}
+
+
+def test_prompts_with_completions_name_their_task(tmp_path):
+    path = write(tmp_path / "t.jsonl", [{"prompt": "a", "completion": "b"}])
+    with pytest.raises(AttangentError, match="but prompts with completions; pass --task causal-lm"):
+        read_task(path)
+
+
+def test_a_file_in_another_encoding_is_read_and_warned_of_once(tmp_path):
+    (tmp_path / "t.csv").write_bytes(
+        "id;Kommentar;label\n1;schön war es;gut\n2;es war übel;schlecht\n".encode("cp1252")
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert read_task(tmp_path / "t.csv").examples[0].features == ("schön war es",)
+    assert [warning.category for warning in caught] == [LegacyEncodingWarning]
 
 
 NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20).filter(lambda x: max(x) - min(x) > 1e-3)

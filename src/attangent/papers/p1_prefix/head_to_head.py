@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from attangent._core.checks import check_size
 from attangent._core.errors import AttangentError
 from attangent._core.random import generator
-from attangent.tuning.data.text import TextExample, TextTask, label_in, read_task
+from attangent.tuning.data.columns import TextColumns
+from attangent.tuning.data.text import TextTask, read_task
 from attangent.tuning.encoding import Collate, Encoded, Padding, encode_task
 from attangent.tuning.loading import load_model, load_tokenizer, model_limit, pad_with
 from attangent.tuning.methods import Method
@@ -29,6 +30,7 @@ from attangent.tuning.tasks import TaskKind
 from attangent.tuning.training import score
 
 Run = dict[str, Any]
+_PAIR = TextColumns(("premise", "hypothesis"))
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def one_run(
 
 def split_task(trial: TaskSplit, seed: int) -> tuple[TextTask, TextTask, TextTask]:
     """Draw disjoint training, validation and test examples from the seed."""
-    pool = read_task(trial.files, parse=_pair)
+    pool = read_task(trial.files, columns=_PAIR)
     order = torch.randperm(len(pool), generator=generator(seed, "split")).tolist()
     needed = trial.train + trial.validation + trial.test
     if needed > len(pool):
@@ -130,15 +132,6 @@ def split_task(trial: TaskSplit, seed: int) -> tuple[TextTask, TextTask, TextTas
     rest = order[trial.train :]
     train = pool.take(order[: trial.train])
     return train, pool.take(rest[: trial.validation]), pool.take(rest[trial.validation :][: trial.test])
-
-
-def _pair(record: dict[str, Any]) -> list[TextExample]:
-    """Return the example of a record of CommitmentBank."""
-    names = ("premise", "hypothesis")
-    missing = [name for name in names if not isinstance(record.get(name), str)]
-    if missing:
-        raise AttangentError(f"no text in {', '.join(missing)}; this layout needs {', '.join(names)}")
-    return [TextExample((record["premise"], record["hypothesis"]), label_in(record))]
 
 
 _BATCH = 32

@@ -1,15 +1,13 @@
 """Which columns of a file hold the texts and the label."""
 
-import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from attangent._core.errors import AttangentError
-from attangent.tuning.data.records import read_records
 
 _NOT_TEXT = {"idx", "id", "index", "label", "version"}
 # Columns of well-known tasks on two texts.
@@ -78,16 +76,15 @@ class TextColumns:
         return self.text or _text_names([record], self.label)
 
 
-def text_columns(path: Path, columns: TextColumns | None) -> tuple[str, ...]:
-    """Return the names of the text columns of a file, judged by its first rows if none are set."""
+def resolved_columns(
+    columns: TextColumns | None, records: Sequence[Mapping[str, Any]], path: Path
+) -> TextColumns:
+    """Return the columns with the names of the text columns, judged by the first rows if none are set."""
     columns = columns or TextColumns()
     if columns.text:
-        return columns.text
-    records = list(itertools.islice(read_records(path), _JUDGED))
-    if not records:
-        raise AttangentError(f"{path} has no rows, expected at least one example")
+        return columns
     try:
-        return _text_names(records, columns.label)
+        return replace(columns, text=_text_names(records[:_JUDGED], columns.label))
     except AttangentError as error:
         raise AttangentError(f"{path}: {error}") from None
 

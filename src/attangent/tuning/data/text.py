@@ -9,7 +9,6 @@ import statistics
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,15 +16,13 @@ import torch
 
 from attangent._core.errors import AttangentError
 from attangent._core.random import generator
-from attangent.tuning.data.columns import TextColumns, is_number, text_columns
+from attangent.tuning.data.columns import TextColumns, is_number, resolved_columns
 from attangent.tuning.data.records import read_records
 
 T = TypeVar("T")
 # Number of different numeric labels from which they are taken for numbers to predict.
 _MANY_VALUES = 10
 _MAX_LISTED = 5
-# File, row number, text features and label of an example.
-_NumberedRow = tuple[Path, int, tuple[str, ...], str]
 
 
 class BlankTextWarning(UserWarning):
@@ -49,7 +46,7 @@ class TextExample:
 
 @dataclass(frozen=True)
 class TextTask:
-    """Examples with the names of their labels; a task with numbers has no label names.
+    """Examples with the names of their labels and text columns; a task with numbers has no label names.
 
     Example:
         >>> TextTask((TextExample(("a cat",), 1), TextExample(("a car",), 0)), ("thing", "animal")).counts
@@ -58,6 +55,7 @@ class TextTask:
 
     examples: tuple[TextExample, ...]
     labels: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -124,15 +122,13 @@ def read_task(
     *,
     labels: Sequence[str] | None = None,
     columns: TextColumns | None = None,
-    parse: Callable[[dict[str, Any]], list[TextExample]] | None = None,
 ) -> TextTask:
     """Read labelled texts from one file, or from several as one.
 
     Args:
         paths: The files.
         labels: Label names of the training data; a row with another label is an error.
-        columns: The columns to read; by default `label` and the columns that `text_columns` finds.
-        parse: Turns a row into examples, for files that are not plain tables.
+        columns: The columns to read; by default `label` and the text columns of the first file.
 
     Returns:
         The examples; labels that are numbers are sorted by size, the others by name.
@@ -140,27 +136,55 @@ def read_task(
     Raises:
         AttangentError: If a file cannot be read, or a row has no text, no label or an unknown label.
     """
-    files = [paths] if isinstance(paths, Path) else paths
-    columns = columns or TextColumns()
-    if parse is None:
-        columns = replace(columns, text=text_columns(files[0], columns))
-        parse = partial(_labelled_example, columns)
-    rows = []
-    for path in files:
-        rows += _labelled_rows(path, parse, columns.label)
-    names = tuple(labels) if labels is not None else _sorted_names({label for *_, label in rows})
+    rows: list[tuple[Path, TextExample]] = []
+    for path in [paths] if isinstance(paths, Path) else paths:
+        task = _read_examples(path, columns, _label_of)
+        columns = replace(columns or TextColumns(), text=task.columns)
+        rows += [(path, example) for example in task.examples]
+    names = tuple(labels) if labels is not None else _sorted_names({example.label for _, example in rows})
     if len(names) < 2:
         raise AttangentError(f"the labels are {', '.join(names) or 'none'}, expected at least two labels")
     index = {name: position for position, name in enumerate(names)}
     _check_known(rows, index)
     if labels is None:
         _check_classes(names, len(rows))
-    examples = (TextExample(features, index[label], row) for _, row, features, label in rows)
-    return TextTask(tuple(examples), names)
+    examples = tuple(replace(example, label=index[example.label]) for _, example in rows)
+    return TextTask(examples, names, columns.text if columns else ())
 
 
-def _labelled_example(columns: TextColumns, record: dict[str, Any]) -> list[TextExample]:
-    return [TextExample(columns.features(record), label_in(record, columns.label))]
+def _read_examples(
+    path: Path, columns: TextColumns | None, label_of: Callable[[Mapping[str, Any], str], Any]
+) -> TextTask:
+    """Read texts with the labels that `label_of` returns for a row and the label column."""
+    records = read_rows(path)
+    columns = columns or TextColumns()
+    _check_label_column(path, records, columns.label)
+    columns = resolved_columns(columns, records, path)
+
+    def parse(record: dict[str, Any]) -> TextExample:
+        return TextExample(columns.features(record), label_of(record, columns.label))
+
+    parsed = parsed_rows(path, records, parse)
+    examples = tuple(replace(example, row=number) for number, example in enumerate(parsed, 1))
+    _check_texts(path, [example.features for example in examples])
+    return TextTask(examples, columns=columns.text)
+
+
+def _check_label_column(path: Path, records: Sequence[Mapping[str, Any]], column: str) -> None:
+    names = [str(name) for name in dict.fromkeys(name for record in records for name in record)]
+    if column in names:
+        return
+    if {"prompt", "completion"} <= set(names):
+        raise AttangentError(
+            f"{path} has no column {column!r}, but prompts with completions; pass --task causal-lm to learn "
+            "to complete them."
+        )
+    near = difflib.get_close_matches(column, names, 1)
+    suggestion = f"did you mean {near[0]!r}? " if near else ""
+    raise AttangentError(
+        f"{path} has no column {column!r} with labels; {suggestion}the columns are {', '.join(names)}; "
+        "select one with --label-column."
+    )
 
 
 def _check_classes(names: Sequence[str], rows: int) -> None:
@@ -174,45 +198,19 @@ def _check_classes(names: Sequence[str], rows: int) -> None:
         )
 
 
-def label_in(record: Mapping[str, Any], column: str = "label") -> str | None:
-    """Return the label of a row as text; None if the row has none."""
+def _label_of(record: Mapping[str, Any], column: str) -> str:
+    """Return the label of a row as text."""
     label = record.get(column)
     if label is None or label == "" or label == -1:
-        return None
+        raise AttangentError(f"no label in the column {column!r}; add one, or remove the row.")
     return str(int(label)) if isinstance(label, bool) else str(label)
 
 
-def _labelled_rows(
-    path: Path, parse: Callable[[dict[str, Any]], list[TextExample]], column: str
-) -> list[_NumberedRow]:
-    rows = []
-    for number, examples in enumerate(parsed_records(path, parse, "at least one example"), 1):
-        for example in examples:
-            if example.label is None:
-                raise AttangentError(f"{path}, row {number}: {_why_unlabelled(path, column)}")
-            rows.append((path, number, example.features, example.label))
-    _check_texts(path, [(number, features) for _, number, features, _ in rows])
-    return rows
-
-
-def _why_unlabelled(path: Path, column: str) -> str:
-    """Tell a missing label column from an empty cell."""
-    names = [str(name) for name in next(iter(read_records(path)))]
-    if column in names:
-        return f"no label in the column {column!r}; add one, or remove the row."
-    near = difflib.get_close_matches(column, names, 1)
-    suggestion = f"did you mean {near[0]!r}? " if near else ""
-    return (
-        f"no label in the column {column!r}, which does not exist; {suggestion}the columns are "
-        f"{', '.join(names)}; select one with --label-column."
-    )
-
-
-def _check_known(rows: Sequence[_NumberedRow], known: Mapping[str, int]) -> None:
+def _check_known(rows: Sequence[tuple[Path, TextExample]], known: Mapping[str, int]) -> None:
     unknown: dict[str, list[str]] = {}
-    for path, number, _, label in rows:
-        if label not in known:
-            unknown.setdefault(label, []).append(f"{path.name} row {number}")
+    for path, example in rows:
+        if example.label not in known:
+            unknown.setdefault(example.label, []).append(f"{path.name} row {example.row}")
     if unknown:
         shown = sorted(f"{label} ({_listed(where, 3)})" for label, where in unknown.items())
         raise AttangentError(
@@ -233,18 +231,11 @@ def _sorted_names(names: Iterable[str]) -> tuple[str, ...]:
 
 def read_values(path: Path, columns: TextColumns | None = None) -> TextTask:
     """Read texts with a number in the label column."""
-    columns = replace(columns or TextColumns(), text=text_columns(path, columns))
-
-    def parse(record: dict[str, Any]) -> TextExample:
-        return TextExample(columns.features(record), _number(record.get(columns.label), columns.label))
-
-    parsed = parsed_records(path, parse, "at least one example")
-    examples = tuple(replace(example, row=number) for number, example in enumerate(parsed, 1))
-    _check_texts(path, [(example.row, example.features) for example in examples])
-    return TextTask(examples)
+    return _read_examples(path, columns, _number)
 
 
-def _number(cell: Any, column: str) -> float:
+def _number(record: Mapping[str, Any], column: str) -> float:
+    cell: Any = record.get(column)
     if isinstance(cell, str) and cell.count(",") == 1 and "." not in cell:
         cell = cell.replace(",", ".")  # a decimal comma
     try:
@@ -258,8 +249,8 @@ def _number(cell: Any, column: str) -> float:
 
 def read_completions(path: Path) -> list[Completion]:
     """Read rows with `prompt` and `completion`, or with `text` alone."""
-    pairs = parsed_records(path, _completion, "at least one text")
-    _check_texts(path, [(number, (pair.text,)) for number, pair in enumerate(pairs, 1)])
+    pairs = parsed_rows(path, read_rows(path), _completion)
+    _check_texts(path, [(pair.text,) for pair in pairs])
     return pairs
 
 
@@ -273,28 +264,30 @@ def _completion(row: dict[str, Any]) -> Completion:
     )
 
 
-def read_features(path: Path, columns: TextColumns | None = None) -> list[tuple[str, ...]]:
-    """Read the texts of a file's rows, with or without labels."""
-    columns = replace(columns or TextColumns(), text=text_columns(path, columns))
-    return parsed_records(path, columns.features, "at least one example")
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Read all rows of a file; a file without rows is an error."""
+    records = list(read_records(path))
+    if not records:
+        raise AttangentError(f"{path} has no rows, expected at least one example")
+    return records
 
 
-def parsed_records(path: Path, parse: Callable[[dict[str, Any]], T], expected: str) -> list[T]:
-    """Parse every row of a file; an error names the row, and a file without rows is an error."""
+def parsed_rows(
+    path: Path, records: Iterable[dict[str, Any]], parse: Callable[[dict[str, Any]], T]
+) -> list[T]:
+    """Parse every row of a file; an error names the row."""
     results = []
-    for number, row in enumerate(read_records(path), 1):
+    for number, record in enumerate(records, 1):
         try:
-            results.append(parse(row))
+            results.append(parse(record))
         except AttangentError as error:
             raise AttangentError(f"{path}, row {number}: {error}") from None
-    if not results:
-        raise AttangentError(f"{path} has no rows, expected {expected}")
     return results
 
 
-def _check_texts(path: Path, rows: Sequence[tuple[int, Sequence[str]]]) -> None:
-    """Warn about numbered rows without text; raise if no row has one."""
-    blank = [number for number, texts in rows if not any(text.strip() for text in texts)]
+def _check_texts(path: Path, rows: Sequence[Sequence[str]]) -> None:
+    """Warn about rows without text; raise if no row has one."""
+    blank = [number for number, texts in enumerate(rows, 1) if not any(text.strip() for text in texts)]
     if not blank:
         return
     if len(blank) == len(rows):

@@ -7,9 +7,9 @@ from typing import Any
 
 from attangent._core.errors import AttangentError
 from attangent._core.tables import harmless
-from attangent.tuning.data.columns import TextColumns, text_columns
-from attangent.tuning.data.records import SUFFIXES, read_records
-from attangent.tuning.data.text import read_features
+from attangent.tuning.data.columns import TextColumns, resolved_columns
+from attangent.tuning.data.records import SUFFIXES
+from attangent.tuning.data.text import parsed_rows, read_rows
 from attangent.tuning.evaluation import table_csv
 from attangent.tuning.folders.tuned import TunedModel, ValuePrediction
 from attangent.tuning.tasks import NEEDS
@@ -53,15 +53,15 @@ def _images(files: list[Path]) -> InputRows:
 
 def _table(path: Path, columns: TextColumns | None, reserved: Iterable[str]) -> InputRows:
     """Read a table; its other columns are copied, except those named like a column of the predictions."""
-    names = text_columns(path, columns)
-    features = read_features(path, columns)
-    records = list(read_records(path))
-    others = _copied_columns(records, {"row", *names, *reserved})
+    records = read_rows(path)
+    columns = resolved_columns(columns, records, path)
+    features = parsed_rows(path, records, columns.features)
+    others = _copied_columns(records, {"row", *columns.text, *reserved})
     cells = [
         (str(row), *(_cell(record.get(name)) for name in others), *texts)
         for row, (record, texts) in enumerate(zip(records, features, strict=True), 1)
     ]
-    return InputRows(list(features), ("row", *others, *names), cells)
+    return InputRows(features, ("row", *others, *columns.text), cells)
 
 
 def _copied_columns(records: Iterable[dict[str, Any]], taken: Iterable[str]) -> list[str]:

@@ -179,7 +179,7 @@ tags:
 {tags}
 ---
 
-# {base}, tuned with attangent ({method})
+# {name}, tuned with attangent ({method})
 
 {task}. {scores}
 
@@ -213,16 +213,24 @@ def card_text(folder: Path, description: TunedDescription, metrics: dict[str, An
     pipeline = "; `tuned.pipeline()` is a pipeline of transformers with them"
     return _CARD.format(
         base=description.base_model,
+        name=_short_name(description.base_model),
         tags="\n".join(f"- {tag}" for tag in _tags(description)),
         method=description.method,
         task=tasks.get(kind, f"Classifies into {labels}"),
-        scores=f"On the rows it was scored on: {', '.join(scores)}." if scores else "",
+        scores=f"On {metrics.get('rows_scored', 'the')} rows that it was scored on: {', '.join(scores)}."
+        if scores
+        else "",
         folder=folder,
         use=use.format(example="IMAGE.png" if kind == "image-classification" else "Where is my order?"),
         pipeline=pipeline if kind in ("classification", "causal-lm") else "",
         warning="" if description.pooling == "first" else _MEAN,
         version=__version__,
     )
+
+
+def _short_name(base: str) -> str:
+    """Return the Hub id of a model, or the last part of its path."""
+    return Path(base).name if base.startswith("..") else base
 
 
 def _tags(description: TunedDescription) -> list[str]:
