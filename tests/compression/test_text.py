@@ -117,3 +117,12 @@ def test_braces_of_the_text_stay_in_the_question():
 def test_sequences_share_a_row_while_they_fit_and_none_is_left_out():
     assert sharing_rows([3, 9, 4, 2, 6], 10) == [[1], [4, 2], [0, 3]]
     assert sharing_rows([12, 1], 10) == [[0], [1]]
+
+
+def test_no_sentence_ends_at_an_abbreviation():
+    text = "Open from 7 a.m. to 9 p.m. on Mondays, e.g. in May. Ask Dr. Lee. send raises it."
+    assert sentences_of(text) == [
+        "Open from 7 a.m. to 9 p.m. on Mondays, e.g. in May.",
+        "Ask Dr. Lee.",
+        "send raises it.",
+    ]

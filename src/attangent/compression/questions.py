@@ -11,7 +11,13 @@ import torch
 
 from attangent._core.random import generator
 from attangent.compression.matching import DENIAL, SMALL, holds_words
-from attangent.compression.sentence_questions import AskedFact, sentence_facts, telling_word
+from attangent.compression.sentence_questions import (
+    AskedFact,
+    sentence_facts,
+    telling_word,
+    telling_words,
+    with_subjects,
+)
 from attangent.compression.text import sentences_of
 
 MOST_FACTS = 56
@@ -267,7 +273,9 @@ def part_facts(part: Part, german: bool = False) -> list[AskedFact]:
     facts = [fact for line in part.lines for fact in _term_facts(line, german)]
     facts += _step_facts(part, german) if part.kind == "list" else []
     terms = {fact.expected for fact in facts}
-    sentences = [fact for sentence in part.sentences for fact in sentence_facts(sentence, german)]
+    sentences = [
+        fact for sentence in with_subjects(part.sentences) for fact in sentence_facts(sentence, german)
+    ]
     return facts + [fact for fact in sentences if fact.expected not in terms]
 
 
@@ -280,13 +288,13 @@ def _table_facts(part: Part, german: bool) -> Iterator[AskedFact]:
             if not (value and header and row[0]):
                 continue
             column = header if header.isupper() else header[0].lower() + header[1:]
+            is_noun = len(column.split()) <= 2 and column.split()[0] not in SMALL
             by_row = f"{row[0]}: {column}?"
             if german:
                 yield AskedFact(value, (f"Was steht bei {row[0]} unter {header}?", by_row))
-            elif len(column.split()) > 2:
-                yield AskedFact(value, (by_row,))
             else:
-                yield AskedFact(value, (f"What is the {column} of {row[0]}?", by_row))
+                question = f"What is the {column} of {row[0]}?"
+                yield AskedFact(value, (question, by_row) if is_noun else (by_row,))
 
 
 def _term_facts(line: str, german: bool) -> Iterator[AskedFact]:
@@ -299,14 +307,15 @@ def _term_facts(line: str, german: bool) -> Iterator[AskedFact]:
         term = match["term"].strip()
         article = "" if term.split()[0].casefold() in SMALL or term[:1].isdigit() else "the "
         question = f"Was steht bei {term}?" if german else f"What is {article}{term}?"
-        yield AskedFact(value, (question, f"{term}?"))
+        long = len(match["value"].split()) > _LONGEST_VALUE and not german
+        yield AskedFact(value, (f"{term}?",) if long else (question, f"{term}?"))
 
 
 def _step_facts(part: Part, german: bool) -> Iterator[AskedFact]:
     """Yield the facts of numbered steps."""
     for line in part.lines:
         match = _STEP.match(line)
-        word = telling_word(match["step"]) if match else ""
+        word = "|".join(telling_words(match["step"])) if match else ""
         if match and word:
             under = f" ({part.heading})" if part.heading else ""
             english = f"What is step {match['number']}{under}?"

@@ -20,7 +20,10 @@ LENGTH = 64
 SINKS = 4
 # The request before the prompt is repeated, as KVzip words it.
 REPEAT = "Repeat the previous context exactly."
-_NOT_TITLES = "".join(rf"(?<!\b{title}\.)" for title in ("Mr", "Mrs", "Ms", "Dr", "Prof", "St", "No"))
+_TITLES = ("Mr", "Mrs", "Ms", "Dr", "Prof", "St", "No", "e.g", "i.e", "approx")
+_NOT_ABBREVIATED = (
+    "".join(rf"(?<!\b{re.escape(title)}\.)" for title in _TITLES) + r"(?!(?<=\w\.\w\.)\s+[a-z])"
+)
 _ASKED_WORDS = 8
 _JOINED_WORDS = 26
 _PART_WORDS = 36
@@ -193,6 +196,9 @@ def spread(items: Sequence[Any], at_most: int) -> list[Any]:
 
 
 def sentences_of(text: str) -> list[str]:
-    """Split a text at full stops and line ends; single words are dropped."""
-    parts = re.split(rf"(?<=[.!?:;]){_NOT_TITLES}\s+|\n+", text)
+    """Split a text at full stops and line ends; single words are dropped.
+
+    A full stop after initials and before a lower-case letter ends none, as in "7 a.m. to 9 p.m.".
+    """
+    parts = re.split(rf"(?<=[!?:;])\s+|(?<=\.){_NOT_ABBREVIATED}\s+|\n+", text)
     return [part.strip() for part in parts if len(part.split()) > 1]
