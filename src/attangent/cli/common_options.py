@@ -75,8 +75,12 @@ def spoken(
             value = values.pop(old)
             values[new] = values[new] if value is None else value
         silent = bool(values.get("quiet") or values.get("json_"))
-        with _interruptible(), _limited_threads(jobs), _silent_libraries(silent), _into(out):
-            command(**values)
+        try:
+            with _limited_threads(jobs), _silent_libraries(silent), _into(out):
+                command(**values)
+        except KeyboardInterrupt:
+            typer.echo("stopped; finished results are saved", err=True)
+            raise typer.Exit(INTERRUPTED) from None
 
     unseen = HIDDEN.get(command.__name__, ())
     ordered = [_styled(each, unseen) for each in sorted([*parameters.values(), *hidden, *added], key=_rank)]
@@ -97,44 +101,35 @@ def _alias(old: str, new: inspect.Parameter) -> inspect.Parameter:
     return _parameter(old, Annotated[kind, typer.Option(f"--{old.replace('_', '-')}", hidden=True)])
 
 
-def _is_required(parameter: inspect.Parameter) -> bool:
-    return parameter.default is inspect.Parameter.empty
-
-
 def _rank(parameter: inspect.Parameter) -> tuple[bool, int]:
     """Sort required parameters first and common options last."""
     position = COMMON.index(parameter.name) + 1 if parameter.name in COMMON else 0
-    return not _is_required(parameter), position
+    return parameter.default is not inspect.Parameter.empty, position
 
 
 def _styled(parameter: inspect.Parameter, hidden: tuple[str, ...]) -> inspect.Parameter:
-    """Put optional common options in their own help panel, and show types in one short word."""
+    """Put optional common options in their own help panel, show types in one short word, and list choices.
+
+    `Literal[...] | str` is an open choice: other names may come from installed packages.
+    """
     kind = parameter.annotation.__args__[0]
     info = copy.copy(parameter.annotation.__metadata__[0])
-    if parameter.name in COMMON and not _is_required(parameter):
+    if parameter.name in COMMON and parameter.default is not inspect.Parameter.empty:
         info.rich_help_panel = PANEL
     if parameter.name in hidden:
         info.hidden = True
-    inner = next(each for each in _members(kind) if each is not type(None))
-    info.help = _with_choices(info.help or "", get_args(inner))
+    inner, *others = (each for each in _members(kind) if each is not type(None))
+    choices = get_args(inner)
+    ending = ""
+    if str in others:
+        ending = ", or one from an installed package"
+        info.autocompletion = lambda incomplete: [name for name in choices if name.startswith(incomplete)]
+        kind = str | None if type(None) in get_args(kind) else str
+    if len(choices) > 1 and (ending or any(choice not in (info.help or "") for choice in choices)):
+        info.help = f"{info.help} One of {', '.join(choices)}{ending}."
     if isinstance(info, OptionInfo):
         info.metavar = info.metavar or _METAVARS.get(inner, "NAME")
     return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info])
-
-
-def _with_choices(text: str, choices: tuple[str, ...]) -> str:
-    missing = [choice for choice in choices if choice not in text]
-    return f"{text} One of {', '.join(choices)}." if len(choices) > 1 and missing else text
-
-
-def open_choice(text: str, names: tuple[str, ...], **options: Any) -> Any:
-    """Return an option that takes these names and, looked up when it is used, those of installed packages."""
-    return typer.Option(
-        help=f"{text} One of {', '.join(names)}, or one from an installed package.",
-        metavar="NAME",
-        autocompletion=lambda incomplete: [name for name in names if name.startswith(incomplete)],
-        **options,
-    )
 
 
 def _members(kind: Any) -> tuple[Any, ...]:
@@ -171,7 +166,11 @@ class ShortHelpGroup(_ShortHelp, TyperGroup):
 def _check_overwriting(values: dict[str, Any]) -> None:
     """Check that no output path is also an input, a file of the model, or another output."""
     written = {name: path for name in _WRITTEN if isinstance(path := values.get(name), Path)}
-    _check_distinct(written)
+    options: dict[Path, str] = {}
+    for name, path in written.items():
+        other = options.setdefault(path.resolve(), name)
+        if other != name:
+            raise AttangentError(f"--{other} and --{name} both write to {path}: choose two paths")
     for name, value in values.items():
         for source in value if isinstance(value, list) else [value]:
             if name in _WRITTEN or not _is_input(name, source):
@@ -182,15 +181,6 @@ def _check_overwriting(values: dict[str, Any]) -> None:
                         f"--{flag} is {path}, which is also an input and would be overwritten: "
                         "choose another path"
                     )
-
-
-def _check_distinct(written: dict[str, Path]) -> None:
-    """Check that two options do not write to one path."""
-    options: dict[Path, str] = {}
-    for name, path in written.items():
-        other = options.setdefault(path.resolve(), name)
-        if other != name:
-            raise AttangentError(f"--{other} and --{name} both write to {path}: choose two paths")
 
 
 def _is_in_model(path: Path, folder: Path) -> bool:
@@ -204,15 +194,6 @@ def _is_input(name: str, value: Any) -> bool:
     if isinstance(value, Path) and value.is_file():
         return True
     return name in _MODELS and isinstance(value, str | Path) and Path(value).is_dir()
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo("stopped; finished results are saved", err=True)
-        raise typer.Exit(INTERRUPTED) from None
 
 
 @contextlib.contextmanager

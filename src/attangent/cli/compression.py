@@ -11,7 +11,7 @@ import typer
 from attangent._core.checks import check_not_negative, check_size, has_words
 from attangent._core.errors import AttangentError
 from attangent._core.progress import Bars
-from attangent.cli.common_options import AsJson, Quiet, Seed, open_choice
+from attangent.cli.common_options import AsJson, Quiet, Seed
 from attangent.cli.tuning import check_base
 
 if TYPE_CHECKING:
@@ -52,11 +52,8 @@ def compress(
         float | None, typer.Option(help="Stop searching for a better size after this many seconds.")
     ] = None,
     method: Annotated[
-        str,
-        open_choice(
-            "recall fits each head as it needs; plain suits engines with ordinary KV caches.",
-            ("recall", "plain"),
-        ),
+        Literal["recall", "plain"] | str,
+        typer.Option(help="recall fits each head as it needs; plain suits engines with ordinary KV caches."),
     ] = "recall",
     distill: Annotated[
         int | None,

@@ -5,10 +5,9 @@ import math
 import shlex
 import sys
 from contextlib import nullcontext
-from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,7 +16,7 @@ from attangent._core.errors import AttangentError
 from attangent._core.files import check_file, only_writer, real_folder, remove_leftovers, writing
 from attangent._core.progress import Bars
 from attangent._core.tables import check_table, harmless_frame, reading_table
-from attangent.cli.common_options import AsJson, Quiet, open_choice
+from attangent.cli.common_options import AsJson, Quiet
 from attangent.forecast import Gaps, ModelName, Reconcile
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def forecast(
         typer.Option(help="Number of steps per season, e.g. 12 for months. Default: from the calendar."),
     ] = None,
     model: Annotated[
-        str, open_choice("Model to use; auto chooses by past errors.", get_args(ModelName))
+        ModelName | str, typer.Option(help="Model to use; auto chooses by past errors.")
     ] = "auto",
     intervals: Annotated[
         str, typer.Option(help="Levels of the prediction intervals, between 0 and 1.")
@@ -147,7 +146,7 @@ def forecast(
         period,
         id_col=id_,
         time_col=date,
-        target_col=_targets(target, id_),
+        target_col=target or ([] if id_ is None else "y"),
         covariates=covariate or (),
         holidays=holidays,
         category=category,
@@ -201,12 +200,6 @@ def _check_files(out: Path | None, plot: Path | None, report: Path | None, *tabl
         check_table(report, ".html")
 
 
-def _targets(names: list[str] | None, id_: str | None) -> str | list[str]:
-    if id_ is None:
-        return names or []
-    return names[0] if names else "y"
-
-
 def _levels(text: str) -> list[float]:
     try:
         levels = [float(number) for number in text.split(",") if number.strip()]
@@ -241,7 +234,7 @@ def _run(
     quiet: bool,
 ) -> "SeriesForecast":
     """Forecast with a progress bar and write the table; finished groups are kept next to `out` meanwhile."""
-    from attangent.forecast.pipeline.groups import clear
+    from attangent.forecast.pipeline.groups import Workers, clear
 
     folder = None if out is None else out.with_name(f".{out.name}.parts")
     with nullcontext() if folder is None else only_writer(real_folder(folder), "forecast"):
@@ -251,7 +244,7 @@ def _run(
                 [100 * level for level in levels],
                 X_df=future,
                 measure=forecaster.id_col is None,
-                workers=replace(forecaster.workers, folder=folder, bars=bars),
+                workers=Workers(forecaster.n_jobs, forecaster.dask, folder, bars),
             )
         if out is not None and folder is not None:
             remove_leftovers(out.parent, out.name)

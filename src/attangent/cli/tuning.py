@@ -15,13 +15,13 @@ from attangent._core.checks import check_names, check_size
 from attangent._core.errors import AttangentError
 from attangent._core.files import read_toml, settings_of, write_whole
 from attangent._core.tables import check_table
-from attangent.cli.common_options import AsJson, Quiet, open_choice
+from attangent.cli.common_options import AsJson, Quiet
 
 if TYPE_CHECKING:
     from attangent.tuning import Method, TextColumns
 
 Task = Literal["classification", "regression", "causal-lm"]
-METHODS = ("ntk", "lora", "prefix", "head", "probe", "full", "ntk+lora", "peft")
+MethodName = Literal["ntk", "lora", "prefix", "head", "probe", "full", "ntk+lora", "peft"]
 _MAX_TOKENS = 128
 _LISTED_CLASSES = 5
 _WITHOUT_TRAINING = ("batch", "bf16", "seed")
@@ -42,8 +42,8 @@ def tune(
         "classification"
     ),
     method: Annotated[
-        str | None,
-        open_choice("Tuning method.", METHODS, show_default="lora"),
+        MethodName | str | None,
+        typer.Option(help="Tuning method.", show_default="lora"),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file with the tables method, method.ntk and training.")

@@ -51,7 +51,7 @@ CASES = [
 def test_steps_of_pandas_frequencies(frequency, kind, period, zone):
     times = pd.date_range("2023-01-02", periods=60, freq=frequency, tz=zone)
     step = find_step(times[:40], np.ones(39, dtype=bool))
-    assert (step.kind, step.period()) == (kind, period)
+    assert (step.kind, step.periods()[0]) == (kind, period)
     assert list(step.apart(times[39], np.arange(1, 21))) == list(times[40:])
     assert step.apart(times[39], np.array([-5]))[0] == times[34]
     np.testing.assert_allclose(np.diff(step.units(times)), 1, atol=0.05)
@@ -61,7 +61,7 @@ def test_numbers_and_a_gap():
     step = find_step(pd.Index([0, 5, 10, 20, 0, 5]), np.array([True, True, True, False, True]))
     assert step == TimeStep("number", 5)
     assert step.apart(20, np.array([1, 2])).tolist() == [25, 30]
-    assert step.period() == 1
+    assert step.periods() == (1,)
     assert find_step(pd.Index([1, 2]), np.array([False])) is None
 
 

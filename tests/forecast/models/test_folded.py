@@ -11,7 +11,6 @@ from attangent.forecast.models.folded import (
     cycle_waves,
     level_forecasts,
     ridge_paths,
-    season_size,
 )
 
 RNG = np.random.default_rng(0)
@@ -102,8 +101,11 @@ def test_series_with_zeros_are_multiplicative_and_others_are_not():
 
 
 def test_few_seasons_are_not_folded_and_few_values_get_theta():
-    assert season_size(Panel.of([np.arange(60.0)], 12)) == 1
-    assert season_size(Panel.of([np.arange(72.0)], 12)) == 12
+    values = RNG.normal(size=72) + 9
+    few = folded(Panel.of([values[:60]], 12), 3)
+    many = folded(Panel.of([values], 12), 3)
+    np.testing.assert_array_equal(few["folded"], few["folded-values"])
+    assert (many["folded"] != many["folded-values"]).all()
     short = Panel.of([RNG.normal(size=90) + 9, RNG.normal(size=7) + 9], 1)
     found = folded(short, 3)
     assert (found["folded"][1] == 0).all()

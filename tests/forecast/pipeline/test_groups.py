@@ -48,7 +48,7 @@ def test_workers_give_the_same():
 def test_a_cluster_gives_the_same():
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
     ) as cluster:
         found = forecast_groups(SET, REQUEST, Workers(dask=cluster.scheduler_address))
     assert_same(found, forecast_groups(SET, REQUEST, Workers()))

@@ -17,11 +17,12 @@ Counts = NDArray[np.int64]
 
 DAY = 86_400 * 10**9
 """Nanoseconds."""
+MINUTE = DAY // 1440
 UNITS = {
     "week": 7 * DAY,
     "day": DAY,
     "hour": DAY // 24,
-    "minute": DAY // 1440,
+    "minute": MINUTE,
     "second": 10**9,
     "nanosecond": 1,
 }
@@ -191,35 +192,25 @@ class TimeStep:
     size: int
     month_end: Literal["", "calendar", "business"] = ""
 
-    def period(self) -> int:
-        """Return the number of steps after which the calendar repeats, 1 if it does not."""
+    def periods(self) -> tuple[int, ...]:
+        """Return the number of steps after which the calendar repeats, then others that may fit better.
+
+        The others are a week for hours and less, and no season for weeks. Without a calendar, it is 1.
+        """
         if self.kind == "months":
-            return 12 // self.size if 12 % self.size == 0 else 1
+            return (12 // self.size if 12 % self.size == 0 else 1,)
         if self.kind == "weekdays":
-            return 5
+            return (5,)
         if self.kind == "number":
-            return 1
-        if self.size % DAY == 0:
-            return {1: 7, 7: 52}.get(self.size // DAY, 1)
-        if self.size < 60 * 10**9:
-            return 60 * 10**9 // self.size if 60 * 10**9 % self.size == 0 else 1
-        per_day = DAY // self.size if DAY % self.size == 0 else 1
-        return per_day if per_day <= 288 else 60 * 60 * 10**9 // self.size
-
-    def other_periods(self) -> tuple[int, ...]:
-        """Return further periods that a forecaster may try: a week for hours and less, none for weeks."""
-        if self.kind != "fixed":
-            return ()
-        if self.size == 7 * DAY:
             return (1,)
+        if self.size % DAY == 0:
+            return {1: (7,), 7: (52, 1)}.get(self.size // DAY, (1,))
+        if self.size < MINUTE:
+            return (MINUTE // self.size if MINUTE % self.size == 0 else 1,)
         per_day = DAY // self.size if DAY % self.size == 0 else 1
-        return (7 * per_day,) if 1 < per_day <= 48 else ()
-
-    def cycles(self) -> tuple[int, ...]:
-        """Return the periods in which closed days return: that of the calendar, and a week of hours."""
-        period = self.period()
-        week = self.longer_period(period) if self.kind == "fixed" and self.size < DAY else 0
-        return (period, week) if week else (period,)
+        if 1 < per_day <= 48:
+            return (per_day, 7 * per_day)
+        return (per_day if per_day <= 288 else 60 * MINUTE // self.size,)
 
     def longer_period(self, period: int) -> int:
         """Return a season longer than `period` in whole periods: a week of hours, a year of days or weeks.
@@ -364,7 +355,7 @@ def period_of(series: Sequence[Array], step: TimeStep) -> int:
         step: TimeStep of all of them.
     """
     if step.kind != "number":
-        return step.period()
+        return step.periods()[0]
     longer = sorted(series, key=len, reverse=True)[:PERIOD_SAMPLE]
     periods = [repetition(values[-10 * LONGEST_PERIOD :, None], LONGEST_PERIOD) for values in longer]
     period, count = max(((p, periods.count(p)) for p in set(periods)), key=lambda pair: pair[1])

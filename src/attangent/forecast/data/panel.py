@@ -123,12 +123,8 @@ class Panel:
 
     def non_negative(self, values: Array) -> Array:
         """Clip forecasts (N, H, ...) at zero for series that never were below it."""
-        return non_negative(np.nanmin(self.values, axis=1) >= 0, values)
-
-
-def non_negative(low: NDArray[np.bool_], values: Array) -> Array:
-    """Clip values (N, H, ...) at zero for series whose `low` is True: those that never were below it."""
-    return np.where(low.reshape(-1, *[1] * (values.ndim - 1)), np.maximum(values, 0.0), values)
+        low = np.nanmin(self.values, axis=1).reshape(-1, *[1] * (values.ndim - 1))
+        return np.where(low >= 0, np.maximum(values, 0.0), values)
 
 
 def _mean_step(values: Array, lag: int) -> Array:

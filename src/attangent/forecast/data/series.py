@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
-from attangent.forecast.data.calendar import TimeStep, as_times, clock_went_back, find_step, step_of
+from attangent.forecast.data.calendar import DAY, TimeStep, as_times, clock_went_back, find_step, step_of
 from attangent.forecast.data.gaps import FilledSeries, Gaps, RawSeries, Way, decide, note_on_gaps
 from attangent.forecast.data.panel import SHORTEST
 from attangent.forecast.data.tables import (
@@ -89,9 +89,10 @@ class SeriesSet:
         times = {last: self.step.apart(last, steps) for last in dict.fromkeys(self.last)}
         return [times[last] for last in self.last]
 
-    def never_negative(self) -> Mask:
-        """(N,): whether all values of a series are zero or more."""
-        return np.array([values.min() >= 0 for values in self.series])
+    def non_negative(self, values: Array) -> Array:
+        """Clip values (n, H, ...) of the first n series at zero for those that never were below it."""
+        low = np.array([past.min() for past in self.series[: len(values)]])
+        return np.where(low.reshape(-1, *[1] * (values.ndim - 1)) >= 0, np.maximum(values, 0.0), values)
 
     def shortened(self, back: int) -> "SeriesSet":
         """Drop the last `back` values, and series that would retain fewer than three."""
@@ -145,9 +146,7 @@ def read_series(
         if columns.id is None
         else _long_rows(frame, columns, notes)
     )
-    code = rows["code"].to_numpy()
-    same = code[1:] == code[:-1]  # whether a row and the next belong to one series
-    step = find_step(pd.Index(rows["time"]), same) if freq is None else step_of(freq)
+    step = find_step(pd.Index(rows["time"]), _same(rows)) if freq is None else step_of(freq)
     if step is None:
         raise AttangentError(
             f"every id has one row, expected at least {SHORTEST}; is {rows.attrs['ids'][0]!r} the id of a "
@@ -242,7 +241,7 @@ def _listed(names: list[str], text: str) -> str:
 
 
 def _positions(rows: pd.DataFrame, step: TimeStep, notes: list[str]) -> tuple[pd.DataFrame, Integers]:
-    """Return the rows on one grid, and their numbers of steps from the start of each series."""
+    """Return the rows on one grid, and their positions; two of one series are so many steps apart."""
     same = _same(rows)
     gaps = np.diff(step.units(pd.Index(rows["time"])))
     off = np.flatnonzero(same & ((np.abs(gaps - np.round(gaps)) > SNAP) | (np.round(gaps) < 1)))
@@ -262,9 +261,7 @@ def _positions(rows: pd.DataFrame, step: TimeStep, notes: list[str]) -> tuple[pd
     if len(other):
         rows = _without(rows, other, "have another step than the rest", problem, notes)
         return _positions(rows, step, notes)
-    positions = np.concatenate(([0], np.cumsum(steps)))
-    starts = np.concatenate(([0], np.flatnonzero(~same) + 1))
-    return rows, positions - np.repeat(positions[starts], np.diff(np.concatenate((starts, [len(rows)]))))
+    return rows, np.concatenate(([0], np.cumsum(steps)))
 
 
 def _same(rows: pd.DataFrame) -> Mask:
@@ -337,7 +334,10 @@ def _raw_series(rows: pd.DataFrame, positions: Integers, step: TimeStep) -> list
     units = step.units(pd.Index(rows["time"]))
     later = np.round(units.max() - units).astype(np.int64)
     starts = np.flatnonzero(np.concatenate(([True], ~_same(rows))))
-    cycles = step.cycles()
+    # Closed days return with the calendar, and with the week of hours.
+    period = step.periods()[0]
+    week = step.longer_period(period) if step.kind == "fixed" and step.size < DAY else 0
+    cycles = (period, week) if week else (period,)
     series = []
     for start, end in zip(starts, np.concatenate((starts[1:], [len(rows)])), strict=True):
         known = start + np.flatnonzero(np.isfinite(values[start:end]))

@@ -47,7 +47,9 @@ class FoldedSeasons(PanelModel):
 
         Series of fewer than eight values get Theta's forecast.
         """
-        members = _members(panel, season_size(panel), horizon, earlier)
+        # A level is the mean of a season, or a single value if there are few seasons.
+        enough = np.median(panel.lengths) >= FEWEST_SEASONS * panel.period
+        members = _members(panel, panel.period if enough else 1, horizon, earlier)
         if panel.period == 1 or panel.longer:
             return members
         values = _members(panel, 1, horizon, earlier)
@@ -62,7 +64,9 @@ def _members(panel: Panel, size: int, horizon: int, earlier: Mapping[str, Array]
     if count:
         known = panel.rows(0, count)
         plain[:count] = _forecasts(known, size, horizon, logarithms=False)
-        usable = _usable(known, size)[:, None]
+        # Logarithms need a series that is never negative, with a positive level in every season.
+        levels = _in_seasons(known, size).mean(axis=2)
+        usable = ((np.nanmin(known.values, axis=1) >= 0) & (np.nanmin(levels, axis=1) > 0))[:, None]
         ones = np.where(np.isfinite(known.values), 1.0, np.nan)
         positive = replace(known, values=np.where(usable, known.values, ones))
         values = _forecasts(positive, size, horizon, logarithms=True)
@@ -70,21 +74,10 @@ def _members(panel: Panel, size: int, horizon: int, earlier: Mapping[str, Array]
     return {"folded": plain, "folded-log": logs}
 
 
-def season_size(panel: Panel) -> int:
-    """Return the number of steps whose mean is a level: a season, or one step if there are few seasons."""
-    return panel.period if np.median(panel.lengths) >= FEWEST_SEASONS * panel.period else 1
-
-
 def _in_seasons(panel: Panel, size: int) -> Array:
     """(N, C, P): whole seasons up to the end, NaN before the start of a series."""
     count = min(panel.values.shape[1] // size, MOST_SEASONS)
     return panel.values[:, panel.values.shape[1] - count * size :].reshape(len(panel), count, size)
-
-
-def _usable(panel: Panel, size: int) -> NDArray[np.bool_]:
-    """(N,): whether a series is never negative and has a positive level in every season."""
-    levels = _in_seasons(panel, size).mean(axis=2)
-    return (np.nanmin(panel.values, axis=1) >= 0) & (np.nanmin(levels, axis=1) > 0)
 
 
 def _forecasts(panel: Panel, size: int, horizon: int, logarithms: bool) -> Array:

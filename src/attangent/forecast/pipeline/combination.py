@@ -1,12 +1,11 @@
 """From a panel to forecasts with intervals: models are combined, or one is chosen, by their past errors."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attangent._core.checks import check_choice
 from attangent.forecast.data.panel import Panel
 from attangent.forecast.models import all_models
 from attangent.forecast.pipeline.backtest import FEWEST_VALUES, LONG, Backtest, Trial
@@ -69,7 +68,7 @@ class PanelForecast:
         errors: MASE of each model on the past.
         expected: Held-out errors per series, if the request asks for them; empty for short series.
         models: Model of each series.
-        added: (N, H, K) contribution of each covariate to the forecasts; K = 0 without any.
+        added: (N, H, K) contribution of each covariate to the forecasts; empty without any.
     """
 
     model: str
@@ -77,9 +76,9 @@ class PanelForecast:
     forecasts: Array
     quantiles: Array
     errors: dict[str, float]
-    expected: list[dict[str, float]] = field(default_factory=list)
-    models: list[str] = field(default_factory=list)
-    added: Array = field(default_factory=lambda: np.empty((0, 0, 0)))
+    expected: list[dict[str, float]]
+    models: list[str]
+    added: Array
 
 
 @dataclass(frozen=True)
@@ -101,15 +100,10 @@ class Candidate:
     error: float
 
 
-def combined_families() -> tuple[str, ...]:
-    """Return the families that are combined, with equal weights before any error is known."""
-    names = [name for model in all_models() for name in model.families]
-    return tuple(name for name in names if name != DEMAND)
-
-
 def model_names() -> tuple[str, ...]:
     """Return every name that a user may pass as `model`."""
-    return ("auto", *SIMPLE, *combined_families(), DEMAND, "combination")
+    families = [name for model in all_models() for name in model.families]
+    return ("auto", *SIMPLE, *families, "combination")
 
 
 def forecast_panel(panel: Panel, request: PanelRequest, backtest: Backtest | None = None) -> PanelForecast:
@@ -123,7 +117,6 @@ def forecast_panel(panel: Panel, request: PanelRequest, backtest: Backtest | Non
     Returns:
         The forecasts of the requested model or, for "auto", of the one that the past speaks for.
     """
-    check_choice("model", request.model, model_names())
     backtest = backtest or Backtest.of(panel, request.horizon, [request.model])
     result = forecast_from(backtest, 0, request)
     return _measured(result, backtest, request) if request.measure else result
@@ -141,11 +134,11 @@ def candidates(backtest: Backtest, back: int = 0) -> dict[str, Candidate]:
         results[name] = _candidate(runs, trials, scale)
     by_family: dict[str, list[str]] = {}
     for name in members:
-        by_family.setdefault(name.partition("-")[0], []).append(name)
-    families = [name for name in combined_families() if name in by_family]
-    named = [*families, *([DEMAND] if DEMAND in by_family else [])]
-    for name in (*named, "combination"):
-        groups = [by_family[key] for key in (families if name == "combination" else [name])]
+        if name not in SIMPLE:
+            by_family.setdefault(name.partition("-")[0], []).append(name)
+    choices = {name: [group] for name, group in by_family.items()}
+    choices["combination"] = [group for name, group in by_family.items() if name != DEMAND]
+    for name, groups in choices.items():
         names = [member for group in groups for member in group]
         # The members of a family share its prior, so it does not gain weight by having many of them.
         shares = [FAVOURED.get(group[0].partition("-")[0], 1.0) / len(group) for group in groups]
@@ -201,7 +194,9 @@ def forecast_from(backtest: Backtest, back: int, request: PanelRequest) -> Panel
         panel.non_negative(forecasts),
         panel.non_negative(quantiles),
         {name: candidate.error for name, candidate in results.items()},
+        expected=[],
         models=models.tolist(),
+        added=np.empty((0, 0, 0)),
     )
 
 

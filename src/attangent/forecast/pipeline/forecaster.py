@@ -11,9 +11,9 @@ from attangent._core.checks import check_choice, check_memory, check_size
 from attangent._core.deprecation import renamed_arguments
 from attangent._core.errors import AttangentError
 from attangent.forecast.data.calendar import period_of
-from attangent.forecast.data.covariates import Covariates, known_ahead
+from attangent.forecast.data.covariates import known_ahead
 from attangent.forecast.data.gaps import GAPS, Gaps
-from attangent.forecast.data.panel import SHORTEST, non_negative
+from attangent.forecast.data.panel import SHORTEST
 from attangent.forecast.data.series import SeriesColumns, SeriesSet, SeriesSource, read_series
 from attangent.forecast.models.smoothing import settings
 from attangent.forecast.pipeline.combination import PanelRequest, model_names
@@ -22,9 +22,9 @@ from attangent.forecast.pipeline.groups import Workers, choose_period, forecast_
 from attangent.forecast.pipeline.hierarchy import RECONCILE, Hierarchy, Reconcile
 from attangent.forecast.pipeline.parameters import Parameters
 from attangent.forecast.pipeline.result import (
+    NAME,
     SeriesForecast,
-    as_contributions,
-    as_frame,
+    long_frame,
     quantile_columns,
     side_by_side,
     with_errors,
@@ -126,16 +126,6 @@ class SeriesForecaster(Parameters):
         self.n_jobs = n_jobs
         self.dask = dask
 
-    @property
-    def columns(self) -> SeriesColumns:
-        """Names of the columns that the series are read from."""
-        return SeriesColumns(self.id_col, self.time_col, _listed(self.target_col), self.category)
-
-    @property
-    def workers(self) -> Workers:
-        """Where groups of series are forecast."""
-        return Workers(self.n_jobs, self.dask)
-
     def fit(self, df: SeriesSource) -> Self:
         """Read and check the series.
 
@@ -148,11 +138,12 @@ class SeriesForecaster(Parameters):
         Raises:
             AttangentError: If the series cannot be used; the message names the id and the row.
         """
+        columns = SeriesColumns(self.id_col, self.time_col, _listed(self.target_col), self.category)
         self.series_: SeriesSet = read_series(
-            df, self.columns, drop_short=self.drop_short, gaps=self.gaps, freq=self.freq
+            df, columns, drop_short=self.drop_short, gaps=self.gaps, freq=self.freq
         )
         self.hierarchy_ = Hierarchy.read(df, self.hierarchy, self.series_) if self.hierarchy else None
-        self._nodes(self.series_)
+        self.nodes_ = self.series_ if self.hierarchy_ is None else self.hierarchy_.extended(self.series_)
         self.history_ = df if self.covariates else None
         self.polars_ = type(df).__module__.partition(".")[0] == "polars"
         self.period_ = self.period or period_of(self.series_.series, self.series_.step)
@@ -229,13 +220,13 @@ class SeriesForecaster(Parameters):
         columns = quantile_columns(level, quantiles)
         check_size("h", h)
         self.period_ = self.period or choose_period(self.series_.series, self.series_.step, h)
-        series = self._nodes(self.series_)
+        series = self.nodes_
         check_memory("the forecasts", series=len(series.ids), h=h, numbers=1 + len(columns))
         tried = len(settings(self.period_, persistent_trends=True).alpha)
         check_memory("the seasons", period=self.period_, settings=tried)
-        known = self._known(series, h, X_df)
-        model = model or _listed(self.models)[0]
-        return self._forecast(series, h, columns, known, workers or self.workers, model, measure)
+        model = _listed(self.models)[0] if model is None else check_choice("model", model, model_names())
+        workers = workers or Workers(self.n_jobs, self.dask)
+        return self._forecast(series, h, columns, X_df, workers, model, measure)
 
     def forecast(
         self,
@@ -299,16 +290,16 @@ class SeriesForecaster(Parameters):
                 f"the longest series has {longest} values, expected at least h + (n_windows - 1) step_size + "
                 f"{SHORTEST} = {needed}; take fewer windows or a shorter horizon"
             )
+        workers = Workers(self.n_jobs, self.dask)
         frames = []
         for back in (h + step * k for k in reversed(range(n_windows))):
             bottom = self.series_.shortened(back)
-            earlier = self._nodes(bottom)
-            known = self._known(earlier, h, self.history_)
+            earlier = bottom if self.hierarchy_ is None else self.hierarchy_.extended(bottom)
             self.period_ = self.period or choose_period(bottom.series, bottom.step, h)
             frame = side_by_side(
                 self.models,
                 [
-                    self._forecast(earlier, h, columns, known, self.workers, name).frame
+                    self._forecast(earlier, h, columns, self.history_, workers, name).frame
                     for name in _listed(self.models)
                 ],
             )
@@ -317,7 +308,7 @@ class SeriesForecaster(Parameters):
             if self.hierarchy_ is not None:
                 actual = np.concatenate((actual, self.hierarchy_.membership(earlier.ids) @ actual))
             frame.insert(2, "cutoff", np.repeat(pd.Index(earlier.last), h))
-            frame.insert(3, self._value_column(), actual.ravel())
+            frame.insert(3, "y" if self.id_col is None else _listed(self.target_col)[0], actual.ravel())
             frames.append(frame)
         self.period_ = fitted_period
         return self._as_given(pd.concat(frames, ignore_index=True))
@@ -339,38 +330,29 @@ class SeriesForecaster(Parameters):
         """
         self._check_fitted()
         quantile_columns(level, None)
-        return self._as_given(fitted_frame(self._nodes(self.series_), self.period_, level))
+        return self._as_given(fitted_frame(self.nodes_, self.period_, level))
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "series_"):
             raise AttangentError("SeriesForecaster is not fitted; call fit(df) first")
 
-    def _nodes(self, series: SeriesSet) -> SeriesSet:
-        """Return the series and, with a hierarchy, their totals."""
-        return series if self.hierarchy_ is None else self.hierarchy_.extended(series)
-
     def _as_given(self, frame: pd.DataFrame) -> Any:
         """Return a polars frame if the series came from one."""
         return import_module("polars").from_pandas(frame) if self.polars_ else frame
-
-    def _value_column(self) -> str:
-        return "y" if self.columns.id is None else self.columns.targets[0]
-
-    def _known(self, series: SeriesSet, h: int, future: Any) -> Covariates | None:
-        if not self.covariates and self.holidays is None:
-            return None
-        return known_ahead(series, self.history_, future, self.covariates, self.holidays, h)
 
     def _forecast(
         self,
         series: SeriesSet,
         h: int,
         columns: dict[str, float],
-        known: Covariates | None,
+        future: Any,
         workers: Workers,
         model: str,
         measure: bool = False,
     ) -> SeriesForecast:
+        known = None
+        if self.covariates or self.holidays is not None:
+            known = known_ahead(series, self.history_, future, self.covariates, self.holidays, h)
         longer = series.step.longer_period(self.period_)
         request = PanelRequest(h, self.period_, tuple(columns.values()), model, measure, longer)
         results = forecast_groups(series, request, workers, known)
@@ -379,22 +361,26 @@ class SeriesForecaster(Parameters):
         quantiles = np.concatenate([result.quantiles for _, result in results])[order]
         if self.hierarchy_ is not None:
             coherent = self.hierarchy_.reconciled(series, forecasts, self.period_, self.reconcile)
-            quantiles = non_negative(series.never_negative(), quantiles + (coherent - forecasts)[:, :, None])
+            quantiles = series.non_negative(quantiles + (coherent - forecasts)[:, :, None])
             forecasts = coherent
         models = [name for _, result in results for name in result.models]
         expected = [summary for _, result in results for summary in result.expected]
         errors = mean_errors(results)
-        added = np.concatenate([result.added for _, result in results])[order] if known else None
+        values = {NAME: forecasts} | {f"{NAME}{end}": quantiles[:, :, k] for k, end in enumerate(columns)}
+        contributions = None
+        if known is not None:
+            added = np.concatenate([result.added for _, result in results])[order]
+            parts = {name: added[:, :, k] for k, name in enumerate(known.names)}
+            parts = {"baseline": forecasts - added.sum(axis=2)} | parts
+            contributions = long_frame(series, h, parts)
         return SeriesForecast(
-            as_frame(series, forecasts, {name: quantiles[:, :, k] for k, name in enumerate(columns)}),
+            long_frame(series, h, values),
             errors,
             with_errors([result.why for _, result in results], errors),
             [models[k] for k in order],
             series,
             [expected[k] for k in order] if expected else [],
-            None
-            if known is None or added is None
-            else as_contributions(series, forecasts, known.names, added),
+            contributions,
         )
 
 

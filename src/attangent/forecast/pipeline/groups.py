@@ -225,7 +225,7 @@ def choose_period(series: Sequence[Array], step: TimeStep, horizon: int) -> int:
     not at all. Other calendars have one period, and so have series too short to compare.
     """
     first = period_of(series, step)
-    periods = [first, *(other for other in step.other_periods() if other != first)]
+    periods = [first, *step.periods()[1:]]
     needed = 2 * max(periods) + (ENDS + 1) * horizon
     long = [values[-LATEST:] for values in series if len(values) >= needed]
     if len(periods) == 1 or len(long) < min(len(series), SAMPLE) / 2:

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
-from attangent.forecast.data.panel import Panel, non_negative
+from attangent.forecast.data.panel import Panel
 from attangent.forecast.data.series import SeriesSet
 from attangent.forecast.data.tables import as_frame, listed
 from attangent.forecast.models.smoothing import fitted_values
@@ -108,7 +108,7 @@ class Hierarchy:
         parts = forecasts[:count]
         if method == "mint":
             parts = mint(forecasts, matrix, one_step_errors(series, period))[:count]
-            parts = non_negative(series.never_negative()[:count], parts)
+            parts = series.non_negative(parts)
         return np.concatenate((parts, matrix @ parts))
 
 

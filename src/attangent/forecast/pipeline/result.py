@@ -1,6 +1,6 @@
 """The result of a forecast: one row per series and step, with errors, reasons, notes and a picture."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -166,27 +166,14 @@ def with_errors(reasons: Sequence[str], errors: dict[str, float]) -> list[str]:
     return distinct
 
 
-def _keys(series: SeriesSet, horizon: int) -> dict[str, Any]:
-    """Return the columns of ids and times of the steps ahead."""
+def long_frame(series: SeriesSet, horizon: int, columns: Mapping[str, Array]) -> pd.DataFrame:
+    """Return a frame with a row per series and step ahead: id, time, and columns (N, H) by name."""
     future = series.future(horizon)
-    return {
+    keys = {
         series.columns.id or "target": np.repeat(np.array(series.ids, dtype=object), horizon),
         series.columns.time or "time": future[0].append(future[1:]) if len(future) > 1 else future[0],
     }
-
-
-def as_frame(series: SeriesSet, forecasts: Array, quantiles: dict[str, Array]) -> pd.DataFrame:
-    """Return forecasts (N, H) and quantiles by the ends of their names as a long frame."""
-    columns = {NAME: forecasts.reshape(-1)}
-    columns |= {f"{NAME}{ending}": values.reshape(-1) for ending, values in quantiles.items()}
-    return pd.DataFrame(_keys(series, forecasts.shape[1]) | columns)
-
-
-def as_contributions(series: SeriesSet, forecasts: Array, names: Sequence[str], added: Array) -> pd.DataFrame:
-    """Return the contributions (N, H, K) of covariates and the baseline, which add up to the forecasts."""
-    parts = dict(zip(names, added.reshape(-1, len(names)).T, strict=True))
-    baseline = {"baseline": (forecasts - added.sum(axis=2)).reshape(-1)}
-    return pd.DataFrame(_keys(series, forecasts.shape[1]) | baseline | parts)
+    return pd.DataFrame(keys | {name: values.reshape(-1) for name, values in columns.items()})
 
 
 def side_by_side(models: str | Sequence[str], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
