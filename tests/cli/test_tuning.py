@@ -129,7 +129,7 @@ def test_a_missing_config_file_is_named(folder, tmp_path):
 
 
 def test_the_choices_are_those_of_the_tool():
-    assert set(tuning.METHODS) == set(TECHNIQUES)
+    assert set(get_args(tuning.MethodName)) == set(TECHNIQUES)
     assert tuning.Task == request.Task
 
 
