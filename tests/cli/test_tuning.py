@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from typing import get_args
 
 import pytest
 from typer.testing import CliRunner
