@@ -182,7 +182,7 @@ TUNED = {
     "--seed": ("7", lambda request: request.training.seed == 7),
     "--seeds": ("7", lambda request: request.seeds == 7),
     "--out": ("elsewhere", lambda request: request.out == Path("elsewhere")),
-    "--plain": (None, "plain is set for classification"),
+    "--plain": (None, "plain has no effect on classification"),
 }
 """Options of tune, a value, and what the request then says; tests/tuning shows what the request does."""
 

@@ -4,10 +4,9 @@ import csv
 
 import pytest
 import torch
-from scipy.stats import binomtest
 
 from attangent.tuning.data.text import TextExample, TextTask, ValueUnits
-from attangent.tuning.evaluation import gain_of_training, interval_of_share, scores_of, write_findings
+from attangent.tuning.evaluation import gain_of_training, scores_of, write_findings
 from attangent.tuning.prepared import PreparedTask
 from attangent.tuning.running import ClosedForm
 
@@ -28,15 +27,12 @@ def task(kind="classification", labels=(0, 0, 1, 1)):
     )
 
 
-@pytest.mark.parametrize(("hits", "count"), [(0, 7), (5, 9), (60, 60), (431, 500)])
-def test_the_interval_is_wilsons(hits, count):
-    expected = binomtest(hits, count).proportion_ci(method="wilson")
-    assert interval_of_share(hits, count) == pytest.approx((expected.low, expected.high), abs=1e-6)
-
-
 def test_scores_and_the_gain_over_the_closed_form():
     found = scores_of(task(), OUTPUTS)
     assert found["eval_accuracy"] == 0.5
+    square = 1.959964**2  # Wilson: 1/2 ± z sqrt(1 / 4n + z² / 4n²) / (1 + z² / n)
+    half = (square / 16 + square**2 / 64) ** 0.5 / (1 + square / 4)
+    assert found["accuracy_interval"] == pytest.approx([0.5 - half, 0.5 + half], abs=1e-6)
     assert found["eval_loss"] == pytest.approx(
         float(torch.nn.functional.cross_entropy(OUTPUTS, torch.tensor([0, 0, 1, 1])))
     )

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from attangent._core.files import write_json, write_whole
 from attangent._core.random import generator
-from attangent._core.tables import harmless
 from attangent.tuning.encoding import prompt_ids
 from attangent.tuning.evaluation import table_csv
 from attangent.tuning.loading import model_limit
@@ -188,5 +187,4 @@ def _answer(model: Any, task: "PreparedTask", pair: Any) -> str:
 
 def write_samples(folder: Path, rows: Sequence[Sequence[str]]) -> None:
     """Write prompts, expected completions and answers."""
-    cells = ([harmless(cell) for cell in row] for row in rows)
-    write_whole(folder / SAMPLES, table_csv(["prompt", "completion", "answer"], cells))
+    write_whole(folder / SAMPLES, table_csv(["prompt", "completion", "answer"], rows))

@@ -4,7 +4,7 @@ import csv
 import io
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,25 +24,12 @@ if TYPE_CHECKING:
 
 CONFUSION = "confusion.csv"
 WRONG = "wrong.csv"
-# Normal quantile of a 95 % interval.
-_Z = 1.959964
-
-
-def interval_of_share(hits: float, count: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share: (p + z²/2n ± z sqrt(p(1-p)/n + z²/4n²)) / (1 + z²/n).
-
-    Example:
-        >>> [round(bound, 3) for bound in interval_of_share(9, 10)]
-        [0.596, 0.982]
-    """
-    share = hits / count
-    square = _Z**2 / count
-    half = math.sqrt(square * share * (1 - share) + square**2 / 4)
-    return (share + square / 2 - half) / (1 + square), (share + square / 2 + half) / (1 + square)
 
 
 def scores_of(task: "PreparedTask", outputs: Float[Tensor, "rows classes"]) -> dict[str, Any]:
-    """Return the scores of outputs for the rows to score on, with a 95 % interval of the accuracy."""
+    """Return the scores of outputs for the rows to score on, with Wilson's 95 % interval of the accuracy."""
+    from scipy.stats import binomtest
+
     targets = torch.tensor(_targets(task))
     if NEEDS[task.kind].values:
         errors = (outputs.squeeze(-1).double() - targets.double()).square()
@@ -52,8 +39,12 @@ def scores_of(task: "PreparedTask", outputs: Float[Tensor, "rows classes"]) -> d
         return {"eval_loss": loss, "eval_r2": r2, "eval_rmse": task.units.scale * math.sqrt(loss)}
     hits = int((outputs.argmax(-1) == targets).sum())
     loss = float(F.cross_entropy(outputs, targets))
-    scores = {"eval_loss": loss, "eval_accuracy": hits / len(targets)}
-    return {**scores, "accuracy_interval": list(interval_of_share(hits, len(targets)))}
+    interval = binomtest(hits, len(targets)).proportion_ci(method="wilson")
+    return {
+        "eval_loss": loss,
+        "eval_accuracy": hits / len(targets),
+        "accuracy_interval": [interval.low, interval.high],
+    }
 
 
 def gain_of_training(
@@ -91,8 +82,7 @@ def _confusion_csv(labels: Sequence[str], targets: Sequence[int], predicted: Seq
     counts = [[0] * len(labels) for _ in labels]
     for target, guess in zip(targets, predicted, strict=True):
         counts[target][guess] += 1
-    names = [harmless(label) for label in labels]
-    return table_csv(["label", *names], ([name, *row] for name, row in zip(names, counts, strict=True)))
+    return table_csv(["label", *labels], ([name, *row] for name, row in zip(labels, counts, strict=True)))
 
 
 def _wrong_csv(
@@ -105,8 +95,8 @@ def _wrong_csv(
     cells = (
         [
             *rows[index],
-            harmless(task.labels[targets[index]]),
-            harmless(task.labels[predicted[index]]),
+            task.labels[targets[index]],
+            task.labels[predicted[index]],
             f"{float(chances[index, predicted[index]]):.4f}",
         ]
         for index in wrong
@@ -126,15 +116,14 @@ def _values_csv(task: "PreparedTask", outputs: Float[Tensor, "rows classes"]) ->
 def _row_cells(task: "PreparedTask") -> tuple[list[str], list[list[str]]]:
     """Return the columns that identify a row, and their cells."""
     if isinstance(task.held, ImageTask):
-        return ["file"], [[harmless(str(file))] for file in task.held.files]
-    rows = [
-        [str(example.row), *(harmless(text) for text in example.features)] for example in task.held.examples
-    ]
-    return ["row", *(harmless(name) for name in task.text_columns)], rows
+        return ["file"], [[str(file)] for file in task.held.files]
+    rows = [[str(example.row), *example.features] for example in task.held.examples]
+    return ["row", *task.text_columns], rows
 
 
-def table_csv(header: Sequence[str], rows: Any) -> str:
-    """Return rows of cells as CSV."""
+def table_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return rows of cells as CSV, without formulas that a spreadsheet would run."""
     file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows([header, *rows])
+    cells = ([harmless(cell) for cell in row] for row in [header, *rows])
+    csv.writer(file, lineterminator="\n").writerows(cells)
     return file.getvalue()

@@ -17,8 +17,10 @@ from attangent.tuning.tasks import TaskKind
 Start = Literal["closed-form", "random"]
 Task = Literal["classification", "regression", "causal-lm"]
 _IGNORED_BY_KIND: dict[str, tuple[str, ...]] = {
-    "causal-lm": ("pooling", "start", "head_rate"),  # there is no classifier
-    "image-classification": ("pooling", "by_length"),  # there are no tokens
+    "classification": ("plain",),  # there are no prompts
+    "regression": ("plain", "class_weights"),  # there are no classes
+    "causal-lm": ("pooling", "start", "head_rate", "class_weights"),  # there is no classifier
+    "image-classification": ("plain", "pooling", "by_length"),  # there are no tokens
 }
 
 
@@ -136,10 +138,6 @@ class TuningRequest:
             )
         self._check_files()
         self._check_effects()
-        if self.class_weights and self.kind in ("causal-lm", "regression"):
-            raise AttangentError(f"class_weights is set for {self.kind}, which has no classes")
-        if self.plain and self.kind != "causal-lm":
-            raise AttangentError(f"plain is set for {self.kind}, which has no prompts; leave it out.")
         if self.keep_holdout and self.evaluate is not None:
             raise AttangentError("keep_holdout is set, but evaluate names other rows; leave one of them out.")
 
@@ -150,8 +148,10 @@ class TuningRequest:
             "start": self.start != "closed-form",
             "head_rate": self.training.head_rate != TrainingSettings.head_rate,
             "by_length": self.training.by_length,
+            "class_weights": self.class_weights,
+            "plain": self.plain,
         }
-        ignored = _IGNORED_BY_KIND.get(self.kind, ())
+        ignored = _IGNORED_BY_KIND[self.kind]
         reason = self.kind
         if not self.method.technique.trains and changed["start"]:
             ignored = ("start",)

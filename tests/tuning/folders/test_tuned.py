@@ -86,7 +86,7 @@ def test_the_cards_snippet_runs(run, capsys):
     assert "Prediction(label=" in capsys.readouterr().out
     assert f"accuracy {run[0]['eval_accuracy']:.4f}" in card
     assert f"On {run[0]['rows_scored']} rows that it was scored on" in card
-    assert re.search(r"^# [^/]+, tuned with attangent", card, re.M)  # no relative path
+    assert "# A model, tuned with attangent" in card  # no relative path
 
 
 @pytest.mark.parametrize("method", ["ntk", "lora", "ntk+lora", "head"])

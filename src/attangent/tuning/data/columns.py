@@ -1,6 +1,5 @@
 """Which columns of a file hold the texts and the label."""
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attangent._core.errors import AttangentError
+from attangent._core.tables import is_number
 
 _NOT_TEXT = {"idx", "id", "index", "label", "version"}
 # Columns of well-known tasks on two texts.
@@ -123,11 +123,3 @@ def _is_prose(values: Sequence[str]) -> bool:
     """Return whether most values have several words and most are different."""
     several = sum(len(value.split()) > 1 for value in values)
     return several > len(values) / 2 and len(set(values)) > _DIFFERENT * len(values)
-
-
-def is_number(cell: str) -> bool:
-    """Return whether a cell is a finite number."""
-    try:
-        return math.isfinite(float(cell))
-    except ValueError:
-        return False

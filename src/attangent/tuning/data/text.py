@@ -16,7 +16,8 @@ import torch
 
 from attangent._core.errors import AttangentError
 from attangent._core.random import generator
-from attangent.tuning.data.columns import TextColumns, is_number, resolved_columns
+from attangent._core.tables import is_number
+from attangent.tuning.data.columns import TextColumns, resolved_columns
 from attangent.tuning.data.records import read_records
 
 T = TypeVar("T")
@@ -49,8 +50,8 @@ class TextTask:
     """Examples with the names of their labels and text columns; a task with numbers has no label names.
 
     Example:
-        >>> TextTask((TextExample(("a cat",), 1), TextExample(("a car",), 0)), ("thing", "animal")).counts
-        {'thing': 1, 'animal': 1}
+        >>> TextTask((TextExample(("a cat",), 1), TextExample(("a car",), 0)), ("thing", "animal")).targets
+        [1, 0]
     """
 
     examples: tuple[TextExample, ...]
@@ -64,11 +65,6 @@ class TextTask:
     def targets(self) -> list[float]:
         """The index of the label, or the number, of each example."""
         return [example.label for example in self.examples]
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Number of examples per label."""
-        return {name: self.targets.count(index) for index, name in enumerate(self.labels)}
 
     def take(self, indices: Iterable[int]) -> "TextTask":
         """Return the task with these examples only, in this order."""

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from attangent._core.errors import AttangentError
-from attangent._core.tables import harmless
 from attangent.tuning.data.columns import TextColumns, resolved_columns
 from attangent.tuning.data.records import SUFFIXES
 from attangent.tuning.data.text import parsed_rows, read_rows
@@ -104,20 +103,16 @@ def predictions_csv(predictions: Sequence[Any], inputs: InputRows) -> str:
     No column name has a space.
     """
     names = [*map(_column, inputs.names)]
-    cells = [[harmless(cell) for cell in row] for row in inputs.cells]
+    pairs = zip(inputs.cells, predictions, strict=True)
     if isinstance(predictions[0], ValuePrediction):
-        rows = ([*row, f"{each.value:.6g}"] for row, each in zip(cells, predictions, strict=True))
+        rows = ([*row, f"{each.value:.6g}"] for row, each in pairs)
         return table_csv([*names, *_prediction_columns(())], rows)
     rows = (
-        [
-            *row,
-            harmless(each.label),
-            *(f"{share:.6f}" for share in (each.probability, *each.probabilities.values())),
-        ]
-        for row, each in zip(cells, predictions, strict=True)
+        [*row, each.label, *(f"{share:.6f}" for share in (each.probability, *each.probabilities.values()))]
+        for row, each in pairs
     )
     return table_csv([*names, *_prediction_columns(predictions[0].probabilities)], rows)
 
 
 def _column(name: str) -> str:
-    return harmless("_".join(name.split()))
+    return "_".join(name.split())

@@ -179,7 +179,7 @@ tags:
 {tags}
 ---
 
-# {name}, tuned with attangent ({method})
+# {title}
 
 {task}. {scores}
 
@@ -213,9 +213,8 @@ def card_text(folder: Path, description: TunedDescription, metrics: dict[str, An
     pipeline = "; `tuned.pipeline()` is a pipeline of transformers with them"
     return _CARD.format(
         base=description.base_model,
-        name=_short_name(description.base_model),
+        title=card_title(description),
         tags="\n".join(f"- {tag}" for tag in _tags(description)),
-        method=description.method,
         task=tasks.get(kind, f"Classifies into {labels}"),
         scores=f"On {metrics.get('rows_scored', 'the')} rows that it was scored on: {', '.join(scores)}."
         if scores
@@ -228,9 +227,11 @@ def card_text(folder: Path, description: TunedDescription, metrics: dict[str, An
     )
 
 
-def _short_name(base: str) -> str:
-    """Return the Hub id of a model, or the last part of its path."""
-    return Path(base).name if base.startswith("..") else base
+def card_title(description: TunedDescription) -> str:
+    """Return the title of a model card, with the base model if it has a Hub id."""
+    base = description.base_model
+    name = "A model" if base.startswith("..") else base
+    return f"{name}, tuned with attangent ({description.method})"
 
 
 def _tags(description: TunedDescription) -> list[str]:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attangent._core.errors import AttangentError
 from attangent._core.files import real_folder, write_json, write_whole
-from attangent.tuning.folders.export import TunedDescription
+from attangent.tuning.folders.export import TunedDescription, card_title
 from attangent.tuning.folders.tuned import TunedModel, load_tuned
 from attangent.tuning.loading import silent_transformers
 from attangent.tuning.tasks import NEEDS
@@ -204,6 +204,5 @@ def _card(description: TunedDescription, library: str, snippet: str) -> str:
     header = (
         f"library_name: {library}\nbase_model: {description.base_model}\npipeline_tag: text-classification"
     )
-    about = f"{description.base_model}, tuned with attangent ({description.method})"
     labels = f"Labels: {', '.join(description.labels)}." if description.labels else "Returns a number."
-    return f"---\n{header}\n---\n\n# {about}\n\n{labels}\n\n```python\n{snippet}\n```\n"
+    return f"---\n{header}\n---\n\n# {card_title(description)}\n\n{labels}\n\n```python\n{snippet}\n```\n"
