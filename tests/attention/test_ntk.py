@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from attangent._core.errors import AttangentError
 from attangent.attention import PrefixState, ntk_attention, prefix_attention
-from attangent.attention.backends.torch.tokens import fused_for
+from attangent.attention.backends.torch.tokens import is_fused
 from attangent.attention.masks import resolve_mask
 from tests.attention.cases import (
     MAPS,
@@ -77,7 +77,7 @@ def test_gradients_for_every_mask(kind, causal):
         return ntk_attention(*inputs[:3], state, mask=mask, causal=causal)
 
     inputs = (q, k, v, *state.parameters())
-    assert fused_for(q, k, v, resolve_mask(mask, causal, q, k)) is not None
+    assert is_fused(q, k, v, resolve_mask(mask, causal, q, k))
     assert torch.autograd.gradcheck(attend, inputs, fast_mode=True)
     assert torch.autograd.gradgradcheck(attend, inputs, fast_mode=True)
 

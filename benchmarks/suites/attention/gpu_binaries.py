@@ -19,8 +19,8 @@ _COUNTS = ("R",)
 _TILES = {
     "forward_kernel": "forward",
     "decode_kernel": "forward",
-    "query_gradient_kernel": "query",
-    "key_gradient_kernel": "key",
+    "query_gradient_kernel": "tokens",
+    "key_gradient_kernel": "tokens",
 }
 
 

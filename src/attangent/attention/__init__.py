@@ -2,8 +2,8 @@
 
 from attangent.attention.backends.torch.portable import merge_prefix
 from attangent.attention.ntk import ntk_attention, prefix_attention
-from attangent.attention.prefix import Prefix
-from attangent.attention.ragged import RaggedState, RaggedTokens
+from attangent.attention.prefix import Prefix, RaggedTokens
+from attangent.attention.ragged import RaggedState
 from attangent.attention.state import PrefixError, PrefixState
 
 __all__ = [

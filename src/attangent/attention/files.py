@@ -1,7 +1,8 @@
 """A prefix state in one safetensors file: its tensors, with the map's name and settings as metadata."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from attangent._core.files import writing
 from attangent.attention.features import BY_NAME, FeatureMap
 
 _FORMAT = "attangent prefix state 1"
-_MAP = "features."
+MAP = "features."
+"""Start of the names of a map's tensors."""
 
 
 def save_state(path: str | PathLike[str], features: FeatureMap, tensors: Mapping[str, Tensor]) -> None:
@@ -38,22 +40,26 @@ def save_tensors(path: str | PathLike[str], tensors: Mapping[str, Tensor], metad
 
 def load_state(path: str | PathLike[str]) -> tuple[FeatureMap, Tensor | tuple[Tensor, Tensor], Tensor]:
     """Read the feature map, Z (or its factors) and the masses that `save_state` wrote to `path`."""
-    tensors, metadata = _read(path)
+    with open_tensors(path, "save a state there first") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        metadata = file.metadata() or {}
     if metadata.get("format") != _FORMAT:
         raise AttangentError(f"{path} has the format {metadata.get('format')!r}, expected {_FORMAT!r}")
     try:
-        described = json.loads(metadata["features"])
-        name = described["map"]
-        if name not in BY_NAME:
-            raise AttangentError(
-                f"the state uses the feature map {name!r}, expected one of {', '.join(BY_NAME)}"
-            )
-        of_map = {key.removeprefix(_MAP): t for key, t in tensors.items() if key.startswith(_MAP)}
-        features = BY_NAME[name].rebuild(described["settings"], of_map)
+        features = rebuild_map(json.loads(metadata["features"]), tensors)
         Z = (tensors["Z_A"], tensors["Z_B"]) if "Z_A" in tensors else tensors["Z_full"]
         return features, Z, tensors["mass"]
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError, RecursionError, json.JSONDecodeError) as error:
         raise AttangentError(f"{path} does not hold a whole prefix state: {error}") from None
+
+
+def rebuild_map(described: Any, tensors: Mapping[str, Tensor]) -> FeatureMap:
+    """Return the feature map with this name and these settings; its tensors are among those of its state."""
+    name = described["map"]
+    if name not in BY_NAME:
+        raise AttangentError(f"the state uses the feature map {name!r}, expected one of {', '.join(BY_NAME)}")
+    of_map = {key.removeprefix(MAP): t for key, t in tensors.items() if key.startswith(MAP)}
+    return BY_NAME[name].rebuild(described["settings"], of_map)
 
 
 def check_path(name: str, path: Any) -> None:
@@ -71,12 +77,14 @@ def check_regular(path: str | PathLike[str], advice: str) -> None:
         raise AttangentError(f"{path} is not a regular file: {advice}")
 
 
-def _read(path: str | PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+@contextmanager
+def open_tensors(path: str | PathLike[str], advice: str) -> Iterator[Any]:
+    """Open a safetensors file, whose tensors can then be read one by one; `advice` helps if there is none."""
     from safetensors import SafetensorError, safe_open
 
-    check_regular(path, "save a state there first")
+    check_regular(path, advice)
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+            yield file
     except (SafetensorError, OSError) as error:
-        raise AttangentError(f"{path} is not a safetensors file: {error}") from None
+        raise AttangentError(f"{path} is not a safetensors file: {error}; {advice}") from None

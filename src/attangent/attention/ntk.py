@@ -19,10 +19,10 @@ from attangent.attention._inputs import (
 from attangent.attention.backends.cpu.quick import quick_attention
 from attangent.attention.backends.torch.fused import fused_attention
 from attangent.attention.backends.torch.portable import portable_attention, token_part
-from attangent.attention.backends.torch.tokens import fused_for
+from attangent.attention.backends.torch.tokens import is_fused
 from attangent.attention.backends.triton import is_installed
 from attangent.attention.masks import Mask, checked_mask, resolve_mask
-from attangent.attention.prefix import Prefix, PrefixWeights, Ragged, joined_heads
+from attangent.attention.prefix import Prefix, PrefixWeights, RaggedTokens, joined_heads
 
 
 def prefix_attention(
@@ -163,7 +163,7 @@ def ntk_attention(
         torch.Size([1, 2, 5, 4])
     """
     options = mask, causal, scale, dropout, softcap, generator
-    if mask is None and softcap is None and dropout == 0 and not isinstance(state, Ragged):
+    if mask is None and softcap is None and dropout == 0 and not isinstance(state, RaggedTokens):
         out = quick_attention(q, k, v, state, causal, scale)
         if out is not None:
             return out
@@ -181,7 +181,7 @@ def _attend_groups(q: Tensor, k: Tensor, v: Tensor, state: Prefix, mask: Any, *o
         out = _attend_on_gpu(q, k, v, state, mask, *options)
         if out is not None:
             return out
-    if not isinstance(state, Ragged):
+    if not isinstance(state, RaggedTokens):
         return _attend(q, k, v, state, mask, *options)
     check_tokens(q, k, v)
     groups = state.groups(q.shape[1], k.shape[1])
@@ -220,10 +220,8 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, state: Prefix, mask: Tensor | None,
     prefix = PrefixWeights(features, Z, mass)
     resolved = resolve_mask(mask, bool(causal), q, k)
     dropout = check_dropout(dropout)
-    if dropout == 0 and softcap is None and scale >= LEAST_FUSED_SCALE:
-        fused = fused_for(q, k, v, resolved)
-        if fused is not None:
-            return fused_attention(fused, q, k, v, prefix, resolved, scale)
+    if dropout == 0 and softcap is None and scale >= LEAST_FUSED_SCALE and is_fused(q, k, v, resolved):
+        return fused_attention(q, k, v, prefix, resolved, scale)
     softcap = check_softcap(softcap)
     return portable_attention(
         q, k, v, prefix, resolved, scale, softcap=softcap, dropout=dropout, generator=generator

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from attangent._core.errors import AttangentError
-from attangent.attention._inputs import describe
+from attangent.attention._inputs import check_softcap, describe
 from attangent.attention.features.base import FeatureMap
 from attangent.attention.features.exponential import Anchors
 from attangent.attention.shapes import StateMass, StateZ, TokenKeys, TokenMass, TokenZ
 
-_Ragged = TypeVar("_Ragged", bound="Ragged")
+_Ragged = TypeVar("_Ragged", bound="RaggedTokens")
 # Heads whose sizes differ by at most this many tokens, or by a quarter, are computed together.
 _SIMILAR = 16
 
@@ -110,21 +110,32 @@ class HeadGroup(NamedTuple):
         return mask[..., self.queries, :, :] if per_head else mask  # type: ignore[index]
 
 
-class Ragged:
-    """r_h virtual tokens for head h: keys (R, d), Z (R, dv) and masses (R), head after head, R = sum r_h.
+class RaggedTokens:
+    """A prefix of r_h virtual tokens for head h, of given tensors; gradients flow through to their source.
 
     Head h adds sum_j e^(q.c_j/sqrt d) Z_j to the numerator and sum_j e^(q.c_j/sqrt d) |mass_j| to the
-    denominator; Z_j is the mass times the value of token j. `features` and `weights` pad with tokens of no
-    mass; attention uses `groups` instead, which hardly pad.
-    """
+    denominator of attention. `features` and `weights` pad with tokens of no mass; attention uses `groups`
+    instead, which hardly pad.
 
-    sizes: tuple[int, ...]
-    softcap: float | None
+    Args:
+        keys: Keys c (R, d) of all heads, head after head; R = sum r_h.
+        Z: Masses times values (R, dv).
+        mass: Masses (R).
+        sizes: Number of tokens per head; they sum to R.
+        softcap: Cap of the logits, cap tanh(logit/cap); None for no cap.
+
+    Example:
+        >>> keys = [torch.randn(size, 4) for size in (3, 7)]
+        >>> RaggedTokens.of(keys, keys, [torch.ones(3), torch.ones(7)]).sizes
+        (3, 7)
+    """
 
     def __init__(
         self, keys: TokenKeys, Z: TokenZ, mass: TokenMass, sizes: Sequence[int], softcap: float | None = None
     ):
-        raise NotImplementedError
+        self.sizes = tuple(sizes)
+        self.softcap = check_softcap(softcap)
+        self._tokens = keys, Z, mass
 
     @classmethod
     def of(
@@ -155,7 +166,7 @@ class Ragged:
 
     def tokens(self) -> tuple[TokenKeys, TokenZ, TokenMass]:
         """Return keys (R, d), Z (R, dv) and mass (R) of all heads, head after head."""
-        raise NotImplementedError
+        return self._tokens
 
     @property
     def heads(self) -> int:

@@ -1,4 +1,4 @@
-"""Prefixes with a different number of virtual tokens per head, stored without padding."""
+"""A trained prefix with a different number of virtual tokens per head, stored without padding."""
 
 from collections.abc import Sequence
 
@@ -8,43 +8,12 @@ from torch import Tensor, nn
 from attangent._core.errors import AttangentError
 from attangent.attention._inputs import check_softcap, describe
 from attangent.attention.features import Anchors
-from attangent.attention.prefix import Ragged, reflected
+from attangent.attention.prefix import RaggedTokens, reflected
 from attangent.attention.shapes import TokenKeys, TokenMass, TokenZ
 from attangent.attention.state import PrefixState
 
 
-class RaggedTokens(Ragged):
-    """A ragged prefix of given tensors; gradients flow through to their source.
-
-    Head h adds sum_j e^(q.c_j/sqrt d) Z_j to the numerator and sum_j e^(q.c_j/sqrt d) |mass_j| to the
-    denominator of attention.
-
-    Args:
-        keys: Keys c (R, d) of all heads, head after head.
-        Z: Masses times values (R, dv).
-        mass: Masses (R).
-        sizes: Number of tokens per head; they sum to R.
-        softcap: Cap of the logits, cap tanh(logit/cap); None for no cap.
-
-    Example:
-        >>> keys = [torch.randn(size, 4) for size in (3, 7)]
-        >>> RaggedTokens.of(keys, keys, [torch.ones(3), torch.ones(7)]).sizes
-        (3, 7)
-    """
-
-    def __init__(
-        self, keys: TokenKeys, Z: TokenZ, mass: TokenMass, sizes: Sequence[int], softcap: float | None = None
-    ):
-        self.sizes = tuple(sizes)
-        self.softcap = check_softcap(softcap)
-        self._tokens = keys, Z, mass
-
-    def tokens(self) -> tuple[TokenKeys, TokenZ, TokenMass]:
-        """Return keys (R, d), Z (R, dv) and mass (R) of all heads, head after head."""
-        return self._tokens
-
-
-class RaggedState(Ragged, nn.Module):
+class RaggedState(RaggedTokens, nn.Module):
     """A ragged prefix whose keys, Z and masses are trained.
 
     Head h adds sum_j e^(q.c_j/sqrt d) Z_j to the numerator and sum_j e^(q.c_j/sqrt d) |mass_j| to the

@@ -16,7 +16,7 @@ from attangent._core.progress import Advance, no_progress
 from attangent._core.random import generator
 from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import Anchors
-from attangent.attention.prefix import Ragged
+from attangent.attention.prefix import RaggedTokens
 from attangent.compression.attribution import LessonRow, Teacher
 from attangent.compression.prompt_cache import PromptCache, PromptState, whole_prompt, with_states
 from attangent.compression.resume_cache import ResumeCache
@@ -71,7 +71,7 @@ def fitting_rate(loss: float) -> float:
     return _LARGEST_RATE * min(1.0, loss / _LARGE_LOSS)
 
 
-class VirtualTokens(Ragged, nn.Module):
+class VirtualTokens(RaggedTokens, nn.Module):
     """A state as trainable keys c, values u and log masses log k, with Z = k u.
 
     The parameters are `steps` in units of the standard deviation of each (1 for log k), so that one learning

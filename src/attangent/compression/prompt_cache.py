@@ -14,7 +14,7 @@ from torch import Tensor
 from attangent.adapters.call import AttentionCall
 from attangent.attention import Prefix, PrefixState, RaggedState
 from attangent.attention.backends.torch.portable import merged
-from attangent.attention.backends.torch.tokens import FusedTokens, fused_for
+from attangent.attention.backends.torch.tokens import flash, is_fused
 from attangent.attention.features import Anchors
 from attangent.attention.masks import Mask
 
@@ -159,10 +159,9 @@ def prompt_part(
 ) -> Attended:
     """Attend to a prompt's keys alone, a few queries at a time to bound the memory."""
     q = by_kv_head(call.q, len(keys))
-    fused = _fused_for(call, q, keys, values)
-    if fused is not None:
+    if _is_fused(call, q, keys, values):
         # No logit goes to memory, which takes half the time.
-        outputs, sums, _ = fused.forward(q[None], keys[None], values[None], _NO_MASK, call.scale)
+        outputs, sums = flash(q[None], keys[None], values[None], _NO_MASK, call.scale)
         out = outputs[0]
         lse = sums[0].unsqueeze(-1)
     else:
@@ -172,13 +171,13 @@ def prompt_part(
     return by_sequence(out, call.q), by_sequence(lse, call.q).squeeze(-1)
 
 
-def _fused_for(call: AttentionCall, *tensors: Tensor) -> FusedTokens | None:
-    """Return torch's fused attention if it computes this call; its logsumexp has no gradient."""
+def _is_fused(call: AttentionCall, *tensors: Tensor) -> bool:
+    """Return whether torch's fused attention computes this call; its logsumexp has no gradient."""
     tracked = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     if call.softcap is not None or tracked or len({tensor.dtype for tensor in tensors}) > 1:
-        return None
+        return False
     q, keys, values = (tensor[None] for tensor in tensors)
-    return fused_for(q, keys, values, _NO_MASK)
+    return is_fused(q, keys, values, _NO_MASK)
 
 
 def attended(logits: Float[Tensor, "*heads n m"], values: Float[Tensor, "*heads m dv"]) -> Attended:

@@ -8,10 +8,11 @@ import torch
 
 from attangent.attention import PrefixState, ntk, ntk_attention
 from attangent.attention.backends.cpu import decoding, prepare
+from attangent.attention.backends.cpu import quick as quick_module
 from attangent.attention.backends.cpu.quick import quick_attention
+from attangent.attention.backends.torch import fused as fused_module
 from attangent.attention.backends.torch.decode import decode, fold
 from attangent.attention.backends.torch.portable import portable_attention
-from attangent.attention.backends.torch.tokens import CpuFlash
 from attangent.attention.features import Calibrated
 from attangent.attention.masks import resolve_mask
 from tests.attention.cases import MAPS, gradients, make_map, make_mask, make_state, normal, tokens
@@ -66,8 +67,9 @@ def compiled_bfloat16(q, k, v, state, mask, causal, monkeypatch):
     """The compiled code alone, tokens included."""
     if q.shape[2] == 1 or not prepare.trusted().takes_tokens:
         return None
-    monkeypatch.setattr(CpuFlash, "forward", None)
-    monkeypatch.setattr(CpuFlash, "backward", None)
+    for module in (quick_module, fused_module):
+        monkeypatch.setattr(module, "flash", None)
+    monkeypatch.setattr(fused_module, "flash_gradients", None)
     return ntk_attention(q, k, v, state, mask=mask, causal=causal)
 
 

@@ -9,7 +9,8 @@ from torch import Tensor
 from attangent._core.errors import AttangentError
 from attangent.adapters.states import AnchorState, AuthorsState, CalibratedState, LogMassState, State
 from attangent.attention import PrefixState, RaggedState
-from attangent.attention.features import BY_NAME, Anchors
+from attangent.attention.features import Anchors
+from attangent.attention.files import MAP, rebuild_map
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
@@ -22,7 +23,6 @@ TENSOR = ROOT + "{layer}.attangent_prefix.states.{tensor}"
 """Name of a state's tensor, as peft names it."""
 LARGEST_STATE = 1 << 28
 """Limit of the numbers in a tensor and in all states of a file."""
-_MAP = "features."
 _RAW: dict[str, type[PrefixState]] = {"raw": PrefixState, "authors": AuthorsState}
 _CALIBRATED: dict[str, type[CalibratedState]] = {
     "calibrated": CalibratedState,
@@ -78,13 +78,10 @@ def rebuild_state(described: Any, tensors: dict[str, Tensor]) -> State:
     """Return the state with this description and exactly these tensors."""
     try:
         kind = described["kind"]
-        name = described["map"]
-        settings = described["settings"]
         if kind == _RAGGED:
-            return _ragged(name, settings, dict(tensors))
-        of_map = {key.removeprefix(_MAP): t for key, t in tensors.items() if key.startswith(_MAP)}
-        features = BY_NAME[name].rebuild(settings, of_map)
-        rest = {key: t for key, t in tensors.items() if not key.startswith(_MAP)}
+            return _ragged(described["map"], described["settings"], dict(tensors))
+        features = rebuild_map(described, tensors)
+        rest = {key: t for key, t in tensors.items() if not key.startswith(MAP)}
         if kind in _RAW:
             return _raw(_RAW[kind], features, rest)
         return _calibrated(_CALIBRATED[kind], features, rest)

@@ -25,7 +25,7 @@ from attangent.adapters.files.format import (
 )
 from attangent.adapters.hub import check_model_name
 from attangent.adapters.layers import AttentionLayer, attention_layers, check_all_chosen
-from attangent.attention.files import check_path, check_regular
+from attangent.attention.files import check_path, open_tensors
 
 _KEYS = {
     *("peft_type", "format", "base_model_name_or_path", "base_model_class", "task_type", "inference_mode"),
@@ -135,24 +135,18 @@ def _read_tensors(
     path: Path, base: nn.Module, layers: dict[str, AttentionLayer], config: NTKConfig
 ) -> tuple[dict[str, dict[str, Tensor]], dict[str, Tensor]]:
     """Read the tensors of states by layer, and of saved modules; check shapes before reading contents."""
-    from safetensors import SafetensorError, safe_open
-
     states: dict[str, dict[str, Tensor]] = {}
     modules: dict[str, Tensor] = {}
-    check_regular(path, "save an adapter there first")
-    try:
-        with safe_open(path, framework="pt") as file:
-            for key in file.keys():  # noqa: SIM118
-                shape = tuple(file.get_slice(key).get_shape())
-                match = _STATE_NAME.fullmatch(key)
-                if match is None:
-                    name = _module_tensor(key, shape, base, config)
-                    modules[name] = _finite(key, file.get_tensor(key))
-                else:
-                    _check_size(match["layer"], match["tensor"], shape, layers)
-                    states.setdefault(match["layer"], {})[match["tensor"]] = file.get_tensor(key)
-    except (SafetensorError, OSError) as error:
-        raise AttangentError(f"{path} is not a safetensors file: {error}") from None
+    with open_tensors(path, "save an adapter there first") as file:
+        for key in file.keys():  # noqa: SIM118
+            shape = tuple(file.get_slice(key).get_shape())
+            match = _STATE_NAME.fullmatch(key)
+            if match is None:
+                name = _module_tensor(key, shape, base, config)
+                modules[name] = _finite(key, file.get_tensor(key))
+            else:
+                _check_size(match["layer"], match["tensor"], shape, layers)
+                states.setdefault(match["layer"], {})[match["tensor"]] = file.get_tensor(key)
     return states, modules
 
 

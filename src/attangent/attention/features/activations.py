@@ -178,13 +178,9 @@ class Learned(FeatureMap):
         # the slope of elu is min(elu + 1, 1), so that only gelu needs its input again
         slope = w[..., 1:].clamp(max=1) if self.activation == "elu" else _gelu_slope(self._hidden(x))
         grad_y = grad_w[..., 1:] * slope
-        grad_weight = grad_y.mT @ x
-        grad_bias = grad_y.sum(dim=-2)
-        extra = tuple(range(grad_weight.ndim - self.weight.ndim))
-        if extra:
-            grad_weight = grad_weight.sum(dim=extra)
-            grad_bias = grad_bias.sum(dim=extra)
-        grads = damped(grad_weight, self.damping).to(self.weight.dtype), grad_bias.to(self.bias.dtype)
+        grad_weight = (grad_y.mT @ x).sum_to_size(self.weight.shape)
+        grad_bias = grad_y.sum(dim=-2).sum_to_size(self.bias.shape).to(self.bias.dtype)
+        grads = damped(grad_weight, self.damping).to(self.weight.dtype), grad_bias
         return grad_y @ self.acting_weight(x.dtype), grads
 
     def affine(self) -> Affine | None:

@@ -228,11 +228,7 @@ class FeatureMap(nn.Module):
 
 def sum_heads(grad: Tensor, weights: Tensor) -> Tensor:
     """Sum a gradient per head to the shape and dtype of weights that several heads may share."""
-    if weights.ndim < grad.ndim:
-        grad = grad.sum(dim=0)
-    elif len(weights) == 1 < len(grad):
-        grad = grad.sum(dim=0, keepdim=True)
-    return grad.to(weights.dtype)
+    return grad.sum_to_size(weights.shape).to(weights.dtype)
 
 
 def check_features(features: FeatureMap) -> FeatureMap:

@@ -197,9 +197,7 @@ class Anchors(Exponential):
         if self.softcap is not None:
             raw = x @ keys.mT / math.sqrt(self.dim)
             grad_scores = grad_scores * (1 - torch.tanh(raw / self.softcap).square())
-        grad_keys = grad_scores.mT @ x
-        extra = tuple(range(grad_keys.ndim - self.keys.ndim))
-        grad_keys = grad_keys.sum(dim=extra) if extra else grad_keys
+        grad_keys = (grad_scores.mT @ x).sum_to_size(self.keys.shape)
         return grad_scores @ keys, (damped(grad_keys, self.damping).to(self.keys.dtype),)
 
     def affine(self) -> Affine | None:

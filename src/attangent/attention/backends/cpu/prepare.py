@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attangent.attention.backends.cpu.library import TYPES, AttentionLibrary, CompiledPrefix, load
 from attangent.attention.backends.torch.prefix_side import TorchPrefix
-from attangent.attention.backends.torch.tokens import CpuFlash, GradientRows, KeyValues
+from attangent.attention.backends.torch.tokens import GradientRows, KeyValues, flash, flash_gradients
 from attangent.attention.features import Anchors, Calibrated, Elu, Learned
 from attangent.attention.features.activations import Activation
 from attangent.attention.features.base import Affine, FeatureMap
@@ -163,12 +163,11 @@ def _passes(
     prefix: CompiledPrefix | TorchPrefix, q: Queries, tokens: KeyValues, grad: Outputs
 ) -> list[Tensor]:
     """Return the merged output, and the gradients of q, k, v, Z, mass and the map; tokens by torch."""
-    flash = CpuFlash()
-    out, lse, saved = flash.forward(q, *tokens)
+    out, lse = flash(q, *tokens)
     total, sign = prefix.forward(q, out, lse, for_backward=True)
     assert total is not None
     signed = grad if sign is None else grad * sign.unsqueeze(-1)
-    grad_q, *of_tokens = flash.backward(signed, q, tokens, out, total, saved)
+    grad_q, *of_tokens = flash_gradients(signed, q, tokens, out, total)
     rows = GradientRows(q, out, total, sign, grad, grad_q)
     return [out, grad_q, *of_tokens, *prefix.backward(rows)]
 

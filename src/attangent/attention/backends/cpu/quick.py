@@ -24,16 +24,22 @@ from attangent.attention.backends.cpu.library import (
 from attangent.attention.backends.cpu.prepare import (
     differentiates_tokens,
     is_plain,
-    prepare,
     readable,
     takes,
     takes_tokens,
 )
-from attangent.attention.backends.torch.fused import FusedAttention, FusedCall, forward, only_wanted
-from attangent.attention.backends.torch.tokens import CpuFlash, GradientRows, KeyValues, fused_for
+from attangent.attention.backends.torch.fused import FusedAttention, forward
+from attangent.attention.backends.torch.portable import PrefixCall
+from attangent.attention.backends.torch.tokens import (
+    GradientRows,
+    KeyValues,
+    flash,
+    is_fused,
+    only_wanted,
+)
 from attangent.attention.features.base import Affine
 from attangent.attention.masks import resolve_mask
-from attangent.attention.prefix import Prefix, largest_exponent, query_gain
+from attangent.attention.prefix import Prefix, largest_exponent
 from attangent.attention.shapes import Outputs, StateMass, StateZ
 
 _is_transforming = torch._C._are_functorch_transforms_active
@@ -54,7 +60,7 @@ class CallPlan(NamedTuple):
         backward: The fields of backward passes by the layout of their tensors; None for the general path.
     """
 
-    call: FusedCall
+    call: PrefixCall
     library: AttentionLibrary
     form: Affine
     weight_heads: int
@@ -130,15 +136,14 @@ def _planned(*inputs: Any) -> CallPlan | None:
     mask = resolve_mask(None, causal, q, k)
     unmasked = mask.bias is None and mask.empty is None and factor >= LEAST_FUSED_SCALE
     laid_out = q.stride(-1) == k.stride(-1) == v.stride(-1) == 1
-    fused = fused_for(q, k, v, mask)
-    if not unmasked or not laid_out or not isinstance(fused, CpuFlash):
+    if not unmasked or not laid_out or not is_fused(q, k, v, mask):
         return None
-    call = FusedCall(fused, features, mask, factor, largest_exponent(torch.float32))
-    prefix = prepare(features, Z, mass, query_gain(factor, features.dim), call.cap)
+    call = PrefixCall(features, factor, largest_exponent(torch.float32), mask)
+    prefix = call.compiled(Z, mass)
     if prefix is None or not (Z.is_contiguous() and mass.is_contiguous()):
         return None
     attends = takes_tokens(prefix.library, q, k, v, mask)
-    rows = (empty_rows(q, v.shape[-1]), None) if attends else fused.forward(q, k, v, mask, factor)[:2]
+    rows = (empty_rows(q, v.shape[-1]), None) if attends else flash(q, k, v, mask, factor)
     tensors = {"q": q, "k": k, "v": v, "out": rows[0], "lse": rows[1]}
     fields = prefix.fields(prefix.parts(q), tensors, KeyValues(k, v, mask, factor))
     form = Affine(prefix.affine.kind)
@@ -155,12 +160,12 @@ def _attend(plan: CallPlan, q: Tensor, k: Tensor, v: Tensor, Z: Tensor, mass: Te
     prefix = plan.prefix(Z, mass)
     if prefix is None:
         return None
-    fused, _, mask, scale, _ = plan.call
+    call = plan.call
     if plan.attends:
-        results = prefix.attend(q, KeyValues(k, v, mask, scale), False, plan.fields)
+        results = prefix.attend(q, KeyValues(k, v, call.mask, call.scale), False, plan.fields)
         if results is not None:
             return results[0]
-    out, lse, _ = fused.forward(q, k, v, mask, scale)
+    out, lse = flash(q, k, v, call.mask, call.scale)
     if not plan.attends:
         prefix.forward(q, out, lse, False, plan.fields)
     return out
@@ -176,7 +181,7 @@ class PlannedAttention(torch.autograd.Function):
         prefix = plan.prefix(Z, mass)
         tokens = KeyValues(k, v, call.mask, call.scale)
         results = None if prefix is None else prefix.attend(q, tokens, True, plan.fields)
-        out, total, sign = forward(call, q, k, v, Z, mass)[:3] if results is None else results
+        out, total, sign = forward(call, q, k, v, Z, mass) if results is None else results
         ctx.save_for_backward(*inputs, out, total, sign)
         ctx.plan = plan
         return out
@@ -189,7 +194,6 @@ class PlannedAttention(torch.autograd.Function):
             if grads is not None:
                 return tuple(grads) if all(wanted[1:]) else only_wanted(grads, wanted)
         ctx.call = ctx.plan.call
-        ctx.saved = None
         return FusedAttention.backward(ctx, grad)
 
 

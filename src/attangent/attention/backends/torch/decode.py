@@ -19,10 +19,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attangent.attention.backends.cpu import decoding
-from attangent.attention.backends.torch.tokens import FUSED
+from attangent.attention.backends.torch.tokens import flash, supports_flash
 from attangent.attention.features import Anchors, Calibrated, Elu, Learned
 from attangent.attention.masks import Mask
-from attangent.attention.prefix import Prefix, Ragged, by_state_head, query_gain, similar_heads, stacked
+from attangent.attention.prefix import Prefix, RaggedTokens, by_state_head, query_gain, similar_heads, stacked
 from attangent.attention.shapes import Keys, Outputs, Queries, RowNumbers, StateMass, StateZ, Values
 
 if TYPE_CHECKING:
@@ -68,8 +68,7 @@ def is_plain(
         return False
     if dropout or softcap is not None or bias is not None:
         return False
-    fused = FUSED.get(q.device.type)
-    return fused is not None and fused.supports(q, k, v) and not torch.is_autocast_enabled(q.device.type)
+    return supports_flash(q, k, v) and not torch.is_autocast_enabled("cpu")
 
 
 def decode(q: Queries, k: Keys, v: Values, mask: Tensor | None, scale: float, alone: PrefixAlone) -> Outputs:
@@ -80,7 +79,7 @@ def decode(q: Queries, k: Keys, v: Values, mask: Tensor | None, scale: float, al
     resolved = _NO_MASK if q.shape[2] == 1 else _CAUSAL
     if mask is not None:
         resolved = Mask((torch.where(mask, 0.0, -math.inf) if mask.dtype == torch.bool else mask).to(q.dtype))
-    out, lse, _ = FUSED[q.device.type].forward(q, k, v, resolved, scale)
+    out, lse = flash(q, k, v, resolved, scale)
     return alone.merged(out, lse, q)
 
 
@@ -103,7 +102,9 @@ class Folded(NamedTuple):
     def of(cls, prefix: Prefix, scale: float, query: Queries) -> "Folded":
         """Fold a prefix for queries like `query`."""
         tensors = _watched(prefix)
-        nothing = not isinstance(prefix, Ragged) and not any(bool(part.any()) for part in prefix.weights())
+        nothing = not isinstance(prefix, RaggedTokens) and not any(
+            bool(part.any()) for part in prefix.weights()
+        )
         return cls(fold(prefix, scale, query), tensors, sum(map(_version_of, tensors)), nothing)
 
     @classmethod
@@ -187,7 +188,7 @@ def fold(prefix: Prefix, scale: float, query: Queries) -> PrefixAlone | None:
     dtype = torch.promote_types(query.dtype, torch.float32)
     heads = query.shape[1]
     gain = query_gain(scale, query.shape[-1])
-    if isinstance(prefix, Ragged):
+    if isinstance(prefix, RaggedTokens):
         return fold_ragged(prefix, gain, heads, dtype)
     features = prefix.features
     Z, masses = (weight.detach().to(dtype) for weight in prefix.weights())
@@ -270,7 +271,7 @@ def _fold_anchors(keys: Tensor, Z: StateZ, masses: StateMass, units: _Units) -> 
     return _fold_tokens([_VirtualTokens(*each) for each in zip(*parts, strict=True)], units.heads)
 
 
-def fold_ragged(prefix: Ragged, gain: float, heads: int, dtype: torch.dtype) -> PrefixAlone | None:
+def fold_ragged(prefix: RaggedTokens, gain: float, heads: int, dtype: torch.dtype) -> PrefixAlone | None:
     """Fold heads of different sizes; None if the scores are capped."""
     if prefix.softcap is not None:
         return None
@@ -322,12 +323,11 @@ def _attend_tokens(tokens: Sequence[_VirtualTokens], sharing: int) -> Attend:
     keys = stacked([each.keys for each in tokens])
     values = stacked([each.values for each in tokens])
     bias = stacked([each.bias for each in tokens], -math.inf).repeat_interleave(sharing, dim=0)
-    fused = FUSED[keys.device.type]
     added = Mask(bias[None, :, None])
 
     def attend(x: Tensor) -> tuple[Tensor, Tensor]:
         shape = len(x), -1, -1, -1
-        u, lse, _ = fused.forward(x, keys.expand(shape), values.expand(shape), added, 1.0)
+        u, lse = flash(x, keys.expand(shape), values.expand(shape), added, 1.0)
         return u, lse.unsqueeze(-1)
 
     return attend

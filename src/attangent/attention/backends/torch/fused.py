@@ -9,52 +9,41 @@ prefix costs almost no memory.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attangent.attention._inputs import autocast_off, compute_dtype
 from attangent.attention.backends.cpu.library import CompiledPrefix
-from attangent.attention.backends.cpu.prepare import differentiates_tokens, prepare, takes, takes_tokens
-from attangent.attention.backends.torch.portable import differentiable_backward, portable_attention
+from attangent.attention.backends.cpu.prepare import differentiates_tokens, takes, takes_tokens
+from attangent.attention.backends.torch.portable import (
+    PrefixCall,
+    differentiable_backward,
+    portable_attention,
+)
 from attangent.attention.backends.torch.prefix_side import TorchPrefix
-from attangent.attention.backends.torch.tokens import CpuFlash, FusedTokens, GradientRows, KeyValues
-from attangent.attention.features.base import FeatureMap
+from attangent.attention.backends.torch.tokens import (
+    GradientRows,
+    KeyValues,
+    flash,
+    flash_gradients,
+    only_wanted,
+)
 from attangent.attention.masks import Mask
-from attangent.attention.prefix import Prefix, PrefixWeights, largest_exponent, query_gain
+from attangent.attention.prefix import Prefix, PrefixWeights, largest_exponent
 from attangent.attention.shapes import Keys, Outputs, Queries, RowNumbers, StateMass, StateZ, Values
 
 
-class FusedCall(NamedTuple):
-    """The arguments of both passes that are not differentiated.
-
-    Attributes:
-        fused: The token attention.
-        features: The feature map.
-        mask: The mask.
-        scale: Factor of the logits.
-        cap: From `largest_exponent`.
-    """
-
-    fused: FusedTokens
-    features: FeatureMap
-    mask: Mask
-    scale: float
-    cap: float
-
-
-def fused_attention(
-    fused: FusedTokens, q: Queries, k: Keys, v: Values, state: Prefix, mask: Mask, scale: float
-) -> Outputs:
-    """Compute NTK-Attention through `fused`; differentiable in q, k, v and all that the state trains."""
+def fused_attention(q: Queries, k: Keys, v: Values, state: Prefix, mask: Mask, scale: float) -> Outputs:
+    """Compute NTK-Attention around `flash`; differentiable in q, k, v and all that the state trains."""
     if not q.stride(-1) == k.stride(-1) == v.stride(-1) == 1:
         q = q.contiguous()
         k = k.contiguous()
         v = v.contiguous()
     Z, mass = state.weights()
     dtype = compute_dtype(q.dtype)
-    call = FusedCall(fused, state.features, mask, scale, largest_exponent(dtype, Z.dtype, mass.dtype))
+    call = PrefixCall(state.features, scale, largest_exponent(dtype, Z.dtype, mass.dtype), mask)
     if Z.dtype != dtype or mass.dtype != dtype:
         Z = Z.to(dtype)
         mass = mass.to(dtype)
@@ -66,15 +55,14 @@ def fused_attention(
 
 
 class FusedAttention(torch.autograd.Function):
-    """`fused_attention` of a `FusedCall` and q, k, v, Z, mass and the trained weights of the map."""
+    """`fused_attention` of a `PrefixCall` and q, k, v, Z, mass and the trained weights of the map."""
 
     @staticmethod
-    def forward(ctx: Any, call: FusedCall, *inputs: Tensor):
+    def forward(ctx: Any, call: PrefixCall, *inputs: Tensor):
         q, k, v, Z, mass, *_ = inputs
-        out, total, sign, saved = forward(call, q, k, v, Z, mass)
+        out, total, sign = forward(call, q, k, v, Z, mass)
         ctx.save_for_backward(*inputs, out, total, sign)
         ctx.call = call
-        ctx.saved = saved
         return out
 
     @staticmethod
@@ -96,7 +84,7 @@ class FusedAttention(torch.autograd.Function):
             rows = GradientRows(
                 inputs[0], _contiguous_rows(out), total, sign, _contiguous_rows(grad), grad_q=None
             )
-            return None, *backward(ctx.call, inputs, wanted, rows, ctx.saved)
+            return None, *backward(ctx.call, inputs, wanted, rows)
 
 
 def _contiguous_rows(tensor: Tensor) -> Tensor:
@@ -104,47 +92,38 @@ def _contiguous_rows(tensor: Tensor) -> Tensor:
 
 
 def forward(
-    call: FusedCall, q: Queries, k: Keys, v: Values, Z: StateZ, mass: StateMass, for_backward: bool = True
-) -> tuple[Outputs, RowNumbers | None, RowNumbers | None, Any]:
-    """Return the merged output and, for a backward pass, log |total mass|, its sign (None: positive) and the
-    tensors that the fused forward pass saved.
-    """
+    call: PrefixCall, q: Queries, k: Keys, v: Values, Z: StateZ, mass: StateMass, for_backward: bool = True
+) -> tuple[Outputs, RowNumbers | None, RowNumbers | None]:
+    """Return the merged output and, for a backward pass, log |total mass| and its sign (None: positive)."""
     tokens = KeyValues(k, v, call.mask, call.scale)
     compiled = _token_code(call, Z, mass, q, k, v)
     if compiled is not None:
         # one compiled call attends to tokens and prefix; it leaves a prefix of zeros to torch
         results = compiled.attend(q, tokens, for_backward)
         if results is not None:
-            return *results, None
-    out, lse, saved = call.fused.forward(q, k, v, call.mask, call.scale)
+            return results
+    out, lse = flash(q, k, v, call.mask, call.scale)
     if call.mask.empty is not None:
         lse = lse.masked_fill(call.mask.empty, -torch.inf)
-    return out, *_prefix(call, Z, mass, q, out).forward(q, out, lse, for_backward), saved
+    return out, *_prefix(call, Z, mass, q, out).forward(q, out, lse, for_backward)
 
 
 def _token_code(
-    call: FusedCall, Z: StateZ, mass: StateMass, q: Queries, k: Keys, v: Values
+    call: PrefixCall, Z: StateZ, mass: StateMass, q: Queries, k: Keys, v: Values
 ) -> CompiledPrefix | None:
     """Return the prefix for compiled code that attends to the tokens too; None if torch must."""
-    compiled = _compiled(call, Z, mass, q) if isinstance(call.fused, CpuFlash) else None
+    compiled = call.compiled(Z, mass) if takes(q) else None
     return compiled if compiled is not None and takes_tokens(compiled.library, q, k, v, call.mask) else None
 
 
-def _compiled(call: FusedCall, Z: StateZ, mass: StateMass, *rows: Tensor) -> CompiledPrefix | None:
-    """Return the prefix for compiled code; None if there is none or it cannot read these rows."""
-    if not takes(*rows):
-        return None
-    return prepare(call.features, Z, mass, query_gain(call.scale, call.features.dim), call.cap)
-
-
-def _prefix(call: FusedCall, Z: StateZ, mass: StateMass, *rows: Tensor) -> CompiledPrefix | TorchPrefix:
+def _prefix(call: PrefixCall, Z: StateZ, mass: StateMass, *rows: Tensor) -> CompiledPrefix | TorchPrefix:
     """Return the prefix for compiled code if possible, else for torch; both have the same two passes."""
-    compiled = _compiled(call, Z, mass, *rows)
+    compiled = call.compiled(Z, mass) if takes(*rows) else None
     return TorchPrefix.of(call.features, Z, mass, call.scale, call.cap) if compiled is None else compiled
 
 
 def backward(
-    call: FusedCall, inputs: Sequence[Tensor], wanted: Sequence[bool], rows: GradientRows, saved: Any
+    call: PrefixCall, inputs: Sequence[Tensor], wanted: Sequence[bool], rows: GradientRows
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients of q, k, v, Z, k and the map's weights; None if not wanted."""
     q, k, v, Z, mass, *_ = inputs
@@ -161,14 +140,9 @@ def backward(
     if any(wanted[:3]):
         # P = e^(s - t) changes sign with the total mass: so does the gradient that the kernel receives
         signed = grad if sign is None else grad * sign.unsqueeze(-1).to(grad.dtype)
-        grads = call.fused.backward(signed, q, tokens, out, total, saved)
+        grads = flash_gradients(signed, q, tokens, out, total)
     if wanted[0] or any(wanted[3:]):
         rows = rows._replace(grad_q=grads[0] if wanted[0] else None)
         laid_out = [tensor for tensor in (q, out, grad, rows.grad_q) if tensor is not None]
         state_grads = _prefix(call, Z, mass, *laid_out).backward(rows)
     return only_wanted((*grads, *state_grads), wanted)
-
-
-def only_wanted(grads: Sequence[Tensor | None], wanted: Sequence[bool]) -> tuple[Tensor | None, ...]:
-    """Return the wanted gradients, and None for the others."""
-    return tuple(grad if want else None for grad, want in zip(grads, wanted, strict=True))

@@ -20,12 +20,12 @@ from torch.autograd import forward_ad
 from attangent.attention._inputs import check_merge, check_scale, compute_dtype
 from attangent.attention.backends.cpu.library import CompiledPrefix
 from attangent.attention.backends.cpu.prepare import prepare, takes
-from attangent.attention.backends.torch.tokens import GradientRows
+from attangent.attention.backends.torch.tokens import GradientRows, only_wanted
 from attangent.attention.features.base import FeatureMap
 from attangent.attention.masks import Mask
 from attangent.attention.prefix import (
     Prefix,
-    Ragged,
+    RaggedTokens,
     by_state_head,
     joined_heads,
     largest_exponent,
@@ -134,28 +134,37 @@ def merge_prefix(q: Tensor, output: Tensor, logsumexp: Tensor, state: Prefix, sc
     """
     check_merge(q, output, logsumexp)
     scale = check_scale(scale, q.shape[-1])
-    if isinstance(state, Ragged):
+    if isinstance(state, RaggedTokens):
         groups = state.groups(q.shape[1], q.shape[1])
         outs = [_merged(q[:, at], output[:, at], logsumexp[:, at], own, scale) for at, _, own in groups]
         return joined_heads(outs, groups)
     return _merged(q, output, logsumexp, state, scale)
 
 
-class MergeCall(NamedTuple):
-    """The arguments of a merge that are not differentiated; `cap` is from `largest_exponent`."""
+class PrefixCall(NamedTuple):
+    """The arguments of both passes that are not differentiated.
+
+    Attributes:
+        features: The feature map.
+        scale: Factor of the logits.
+        cap: From `largest_exponent`.
+        mask: The mask of the tokens.
+    """
 
     features: FeatureMap
     scale: float
     cap: float
+    mask: Mask = Mask()
 
-    def prepared(self, Z: StateZ, mass: StateMass) -> CompiledPrefix | None:
+    def compiled(self, Z: StateZ, mass: StateMass) -> CompiledPrefix | None:
+        """Return the prefix for compiled code; None if there is none."""
         return prepare(self.features, Z, mass, query_gain(self.scale, self.features.dim), self.cap)
 
 
 def _merged(q: Queries, output: Outputs, logsumexp: RowNumbers, state: Prefix, scale: float) -> Outputs:
     dtype = compute_dtype(q.dtype)
     Z, mass = state.weights()
-    call = MergeCall(state.features, scale, largest_exponent(dtype, Z.dtype, mass.dtype))
+    call = PrefixCall(state.features, scale, largest_exponent(dtype, Z.dtype, mass.dtype))
     inputs = q.to(dtype), output.to(dtype), logsumexp.to(dtype), Z, mass
     if _can_merge(call, *inputs):
         return _CompiledMerge.apply(call, *inputs, *call.features.trained())
@@ -163,7 +172,7 @@ def _merged(q: Queries, output: Outputs, logsumexp: RowNumbers, state: Prefix, s
 
 
 def _can_merge(
-    call: MergeCall, q: Queries, out: Outputs, lse: RowNumbers, Z: StateZ, mass: StateMass
+    call: PrefixCall, q: Queries, out: Outputs, lse: RowNumbers, Z: StateZ, mass: StateMass
 ) -> bool:
     """Return whether compiled code can merge these.
 
@@ -176,14 +185,14 @@ def _can_merge(
         return False
     laid_out = takes(q, out) and type(lse) is Tensor and lse.dtype == torch.float32
     with torch.no_grad():
-        return laid_out and not bool(torch.isneginf(lse).any()) and call.prepared(Z, mass) is not None
+        return laid_out and not bool(torch.isneginf(lse).any()) and call.compiled(Z, mass) is not None
 
 
 class _CompiledMerge(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, call: MergeCall, *inputs: Tensor):
+    def forward(ctx: Any, call: PrefixCall, *inputs: Tensor):
         q, out, lse, Z, mass, *_ = inputs
-        prefix = call.prepared(Z, mass)
+        prefix = call.compiled(Z, mass)
         assert prefix is not None
         result = out.clone()
         total, sign = prefix.forward(q, result, lse, for_backward=True)
@@ -206,18 +215,18 @@ class _CompiledMerge(torch.autograd.Function):
 
 
 def _merge_gradients(
-    call: MergeCall, inputs: Sequence[Tensor], wanted: Sequence[bool], rows: GradientRows
+    call: PrefixCall, inputs: Sequence[Tensor], wanted: Sequence[bool], rows: GradientRows
 ) -> tuple[Tensor | None, ...]:
     q, out, lse, Z, mass, *_ = inputs
     _, result, total, sign, grad, _ = rows
     keep = torch.exp(lse - total) if sign is None else torch.exp(lse - total) * sign
     grad_lse = keep * torch.linalg.vecdot(grad, out - result)
     grad_q = torch.zeros_like(q) if wanted[0] else None
-    prefix = call.prepared(Z, mass)
+    prefix = call.compiled(Z, mass)
     assert prefix is not None
     of_prefix = prefix.backward(rows._replace(grad_q=grad_q))
     grads = grad_q, keep.unsqueeze(-1) * grad, grad_lse, *of_prefix
-    return tuple(each if want else None for each, want in zip(grads, wanted, strict=True))
+    return only_wanted(grads, wanted)
 
 
 def differentiable_backward(
@@ -230,7 +239,7 @@ def differentiable_backward(
 
 
 def _merged_plainly(
-    call: MergeCall, q: Queries, output: Outputs, lse: RowNumbers, Z: StateZ, mass: StateMass
+    call: PrefixCall, q: Queries, output: Outputs, lse: RowNumbers, Z: StateZ, mass: StateMass
 ) -> Outputs:
     numerator, prefix_mass, shift = _prefix_terms(call, q, Z, mass)
     log_tokens = lse.unsqueeze(-1)
@@ -245,7 +254,7 @@ def _merged_plainly(
     return torch.where(nothing, 0, result)
 
 
-def _prefix_terms(call: MergeCall, q: Queries, Z: StateZ, mass: StateMass) -> tuple[Outputs, PerRow, PerRow]:
+def _prefix_terms(call: PrefixCall, q: Queries, Z: StateZ, mass: StateMass) -> tuple[Outputs, PerRow, PerRow]:
     """Return (n, m, shift) with phi(q) Z = n exp(shift) and phi(q) k = m exp(shift).
 
     Differentiable; the shift counts as a constant.

@@ -1,22 +1,22 @@
-"""Fused token attention per device: forward gives (output, logsumexp), backward takes any logsumexp.
+"""PyTorch's fused token attention for CPUs: output with logsumexp, and gradients for any logsumexp.
 
-Backward computes P = exp(logits - lse) and delta = grad_out . out itself. Given the output and logsumexp of
-tokens and prefix together, it therefore returns the exact gradients of the token side of both.
+The gradients come from P = exp(logits - lse) and delta = grad_out . out. Given the output and logsumexp of
+tokens and prefix together, they are therefore the exact gradients of the token side of both.
 """
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from attangent.attention.masks import Mask
 from attangent.attention.shapes import Keys, Outputs, Queries, RowNumbers, Values
 
-_aten = torch.ops.aten
-# a third faster to call than the one in _aten
-_cpu_flash = torch._scaled_dot_product_flash_attention_for_cpu  # pyright: ignore[reportPrivateImportUsage]
-_cpu_flash_backward = _aten._scaled_dot_product_flash_attention_for_cpu_backward.default
-Gradients = tuple[Queries, Keys, Values]
-TokenPass = tuple[Outputs, RowNumbers, Any]
+# a third faster to call than the one in torch.ops.aten
+_flash = torch._scaled_dot_product_flash_attention_for_cpu  # pyright: ignore[reportPrivateImportUsage]
+_flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 class KeyValues(NamedTuple):
@@ -48,46 +48,31 @@ class GradientRows(NamedTuple):
     grad_q: Queries | None
 
 
-@runtime_checkable
-class FusedTokens(Protocol):
-    """The fused attention of a device; `saved` is passed from a forward pass to its backward pass."""
-
-    def supports(self, q: Queries, k: Keys, v: Values) -> bool: ...
-
-    def forward(self, q: Queries, k: Keys, v: Values, mask: Mask, scale: float) -> TokenPass: ...
-
-    def backward(
-        self, grad: Outputs, q: Queries, tokens: KeyValues, out: Outputs, lse: RowNumbers, saved: Any
-    ) -> Gradients: ...
+def supports_flash(q: Queries, k: Keys, v: Values) -> bool:
+    """Return whether the fused attention knows these dtypes and sizes; there may be fewer key heads."""
+    return q.device.type == "cpu" and q.dtype in _DTYPES and k.shape[-1] == v.shape[-1]
 
 
-class CpuFlash:
-    """PyTorch's flash attention for CPUs; it accepts fewer key heads than query heads."""
-
-    _dtypes = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
-
-    def supports(self, q: Queries, k: Keys, v: Values) -> bool:
-        return q.dtype in self._dtypes and k.shape[-1] == v.shape[-1]
-
-    def forward(self, q: Queries, k: Keys, v: Values, mask: Mask, scale: float) -> TokenPass:
-        out, lse = _cpu_flash(q, k, v, 0.0, mask.causal, attn_mask=mask.bias, scale=scale)
-        return out, lse, None
-
-    def backward(
-        self, grad: Outputs, q: Queries, tokens: KeyValues, out: Outputs, lse: RowNumbers, saved: Any
-    ) -> Gradients:
-        k, v, mask, scale = tokens
-        return _cpu_flash_backward(
-            grad, q, k, v, out, lse, 0.0, mask.causal, attn_mask=mask.bias, scale=scale
-        )
+def is_fused(q: Queries, k: Keys, v: Values, mask: Mask) -> bool:
+    """Return whether the fused attention computes this call; otherwise only the portable path does."""
+    if torch._C._are_functorch_transforms_active() or q.numel() == 0 or k.numel() == 0:
+        return False
+    return supports_flash(q, k, v) and (mask.bias is None or not mask.bias.requires_grad)
 
 
-FUSED: dict[str, FusedTokens] = {"cpu": CpuFlash()}
+def flash(q: Queries, k: Keys, v: Values, mask: Mask, scale: float) -> tuple[Outputs, RowNumbers]:
+    """Return attention over the tokens and the logsumexp of its logits; 0 for rows that see no token."""
+    return _flash(q, k, v, 0.0, mask.causal, attn_mask=mask.bias, scale=scale)
 
 
-def fused_for(q: Queries, k: Keys, v: Values, mask: Mask) -> FusedTokens | None:
-    """Return the fused attention that supports these tokens; None if only the portable path does."""
-    fused = None if torch._C._are_functorch_transforms_active() else FUSED.get(q.device.type)
-    if fused is None or q.numel() == 0 or k.numel() == 0 or not fused.supports(q, k, v):
-        return None
-    return None if mask.bias is not None and mask.bias.requires_grad else fused
+def flash_gradients(
+    grad: Outputs, q: Queries, tokens: KeyValues, out: Outputs, lse: RowNumbers
+) -> tuple[Queries, Keys, Values]:
+    """Return the gradients of q, k and v."""
+    k, v, mask, scale = tokens
+    return _flash_backward(grad, q, k, v, out, lse, 0.0, mask.causal, attn_mask=mask.bias, scale=scale)
+
+
+def only_wanted(grads: Sequence[Tensor | None], wanted: Sequence[bool]) -> tuple[Tensor | None, ...]:
+    """Return the wanted gradients, and None for the others."""
+    return tuple(grad if want else None for grad, want in zip(grads, wanted, strict=True))

@@ -14,7 +14,7 @@ from attangent.attention.backends.triton.launch import prefix_attention, prefix_
 from attangent.attention.features.base import Affine
 from attangent.attention.features.exponential import Anchors
 from attangent.attention.features.taylor import Taylor
-from attangent.attention.prefix import Prefix, Ragged, query_gain, reflected
+from attangent.attention.prefix import Prefix, RaggedTokens, query_gain, reflected
 
 _FLOOR = 1e-20
 """Relative size of an empty virtual token: it keeps its gradient."""
@@ -74,7 +74,7 @@ def added(mask: Tensor) -> Tensor:
 
 def kernel_prefix(state: Prefix, scale: float, dim: int) -> KernelPrefix | None:
     """Return the prefix in the kernels' form; None if they do not know its feature map."""
-    if isinstance(state, Ragged):
+    if isinstance(state, RaggedTokens):
         keys, Z, mass = state.tokens()
         return _tokens(keys, Z, reflected(mass), state.sizes, state.softcap)
     features = state.features
@@ -145,7 +145,7 @@ def row_prefixes(states: Sequence[Prefix | None]) -> KernelPrefix | None:
 
 
 def _width(state: Prefix) -> int:
-    return 0 if isinstance(state, Ragged) else state.features.dim
+    return 0 if isinstance(state, RaggedTokens) else state.features.dim
 
 
 def decode_rows(

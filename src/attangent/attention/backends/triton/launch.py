@@ -34,30 +34,20 @@ class Blocks(NamedTuple):
     stages: int
 
 
-_BLOCKS: dict[str, dict[bool, dict[int, Blocks]]] = {
-    "forward": {
-        True: {64: Blocks(128, 64, 32, 8, 2), 128: Blocks(64, 32, 16, 8, 1), 256: Blocks(32, 32, 16, 8, 1)},
-        False: {64: Blocks(32, 32, 16, 8, 1)},
-    },
-    "query": {
-        True: {64: Blocks(64, 32, 16, 8, 1), 128: Blocks(32, 32, 16, 8, 1)},
-        False: {64: Blocks(32, 32, 16, 8, 1)},
-    },
-    "key": {
-        True: {64: Blocks(64, 32, 16, 8, 1), 128: Blocks(32, 32, 16, 8, 1)},
-        False: {64: Blocks(32, 32, 16, 8, 1)},
-    },
-    "prefix": {
-        True: {64: Blocks(64, 32, 16, 8, 1), 128: Blocks(16, 32, 16, 4, 1)},
-        False: {64: Blocks(32, 32, 16, 8, 1)},
-    },
+_BLOCKS = {
+    "forward": {64: Blocks(128, 64, 32, 8, 2), 128: Blocks(64, 32, 16, 8, 1), 256: Blocks(32, 32, 16, 8, 1)},
+    "tokens": {64: Blocks(64, 32, 16, 8, 1), 128: Blocks(32, 32, 16, 8, 1)},
+    "prefix": {64: Blocks(64, 32, 16, 8, 1), 128: Blocks(16, 32, 16, 4, 1)},
 }
-"""By kernel, 16-bit inputs and head size: the largest tiles without spills on sm_80, 90, 100 and gfx942."""
+"""By kernel and head size: the largest tiles of 16-bit inputs without spills on sm_80, 90, 100 and gfx942."""
+_FLOAT32_BLOCKS = Blocks(32, 32, 16, 8, 1)
 
 
 def blocks_for(kernel: str, d: int, dv: int, dtype: torch.dtype) -> Blocks:
-    """Return the tiles of "forward", "query", "key" or "prefix"."""
-    sizes = _BLOCKS[kernel][dtype != torch.float32]
+    """Return the tiles of the "forward" kernel, or of the gradients of "tokens" or of the "prefix"."""
+    if dtype == torch.float32:
+        return _FLOAT32_BLOCKS
+    sizes = _BLOCKS[kernel]
     wide = max(64, padded(max(d, dv)))
     return sizes.get(wide, sizes[max(sizes)])
 
@@ -234,7 +224,7 @@ def prefix_attention_backward(
     delta = (grad.float() * out.float()).sum(dim=-1)
     call = _call(q, k, v, bias, prefix, kind, causal, scale, cap, prefix_cap, gain)
     head_sizes = q.shape[3], v.shape[3], q.dtype
-    blocks = blocks_for("query", *head_sizes)
+    blocks = blocks_for("tokens", *head_sizes)
     saved = (grad, lse, sign, delta)
     dq = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     dk = torch.empty(k.shape, dtype=k.dtype, device=q.device)
@@ -245,7 +235,6 @@ def prefix_attention_backward(
     )  # fmt: skip
     heads, token_heads, _, q_length, k_length, _, d, dv = call.sizes
     token_flags = {name: call.flags[name] for name in _TOKEN_FLAGS}
-    blocks = blocks_for("key", *head_sizes)
     _launch(kernels.key_gradient_kernel)[triton.cdiv(k.shape[2], blocks.n), k.shape[0] * k.shape[1]](
         q, k, v, *saved, dk, dvalues, call.bias, *call.strides, *call.mask_strides[:-1], heads, token_heads,
         q_length, k_length, d, dv, *call.factors[:2], **token_flags, BLOCK_M=blocks.m, BLOCK_N=blocks.n,
