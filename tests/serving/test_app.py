@@ -11,6 +11,7 @@ from attangent.adapters.hub import load_causal_lm
 from attangent.compression import load_compressed
 from attangent.compression.session import generate_text
 from attangent.serving import create_app
+from attangent.serving.protocol import CompletionRequest
 
 CHAT = {
     "model": "red",
@@ -151,6 +152,18 @@ def test_a_body_that_is_no_object_is_an_error(client, path, content):
     response = client.post(f"/v1/{path}", content=content)
     assert response.status_code == 400
     assert response.json()["error"]["code"] == "invalid_json"
+
+
+def test_a_long_list_of_wrong_items_is_one_error():
+    body = {**TEXT, "prompt": [*[1] * 1000, "x"]}
+    with pytest.raises(ValueError, match="validation error") as refused:
+        CompletionRequest.model_validate(body)
+    assert refused.value.error_count() < 10
+
+
+def test_the_name_of_an_unknown_parameter_is_shortened(client):
+    error = client.post("/v1/completions", json={**TEXT, "x" * 10_000: 1}).json()["error"]
+    assert (len(error["param"]), error["code"]) == (100, "unsupported_parameter")
 
 
 def test_a_lone_surrogate_is_an_error(client):

@@ -109,6 +109,8 @@ def test_progress_and_the_curve_are_shown_and_deleting_ends_the_process(client):
         (b"\xff", "text/plain", "", 400, "not UTF-8"),
         (b"a", "text/plain", "?keep=2", 400, "less than or equal to 1"),
         (b"a", "text/plain", "?size=two", 400, "valid integer"),
+        (b"a", "text/plain", "?size=%C2%B2", 400, "valid integer"),  # a superscript is a digit, but no number
+        (b"a", "text/plain", "?size=" + "9" * 99, 400, "less than or equal to 65536"),
         (b"a", "text/plain", "?path=/etc", 400, "path is not supported"),
         (b"a", "multipart/form-data", "", 415, "send JSON or text/plain"),
         (b'{"text": "a", "name": "../x"}', "application/json", "", 400, "name"),

@@ -9,6 +9,7 @@ from attangent.serving.guard import HEADERS, Guard, Metrics
 from attangent.serving.settings import ServeSettings
 
 KEY = "a-secret-key"
+LEFT = {"type": "http.disconnect"}
 
 
 async def echo(scope, receive, send):
@@ -18,7 +19,9 @@ async def echo(scope, receive, send):
     await send({"type": "http.response.body", "body": str(len(body)).encode()})
 
 
-def call(settings=None, path="/v1/models", headers=None, parts=(b"",), app=echo, delay=0.0, send=None):
+def call(
+    settings=None, path="/v1/models", headers=None, parts=(b"",), app=echo, delay=0.0, send=None, receive=None
+):
     """Status, headers and body of a response."""
     messages = [
         {"type": "http.request", "body": part, "more_body": index < len(parts) - 1}
@@ -26,7 +29,7 @@ def call(settings=None, path="/v1/models", headers=None, parts=(b"",), app=echo,
     ]
     sent = []
 
-    async def receive():
+    async def parts_received():
         await asyncio.sleep(delay)
         return messages.pop(0)
 
@@ -41,7 +44,7 @@ def call(settings=None, path="/v1/models", headers=None, parts=(b"",), app=echo,
     }
     metrics = Metrics()
     guard = Guard(app, settings or ServeSettings(), metrics)
-    asyncio.run(guard(scope, receive, send or collect))
+    asyncio.run(guard(scope, receive or parts_received, send or collect))
     if not sent:
         return None, {}, metrics.text({})
     start, *rest = sent
@@ -76,7 +79,7 @@ def test_the_right_key_and_open_paths_pass():
     assert [call(settings, path)[0] for path in ("/metrics", "/v1/prefixes", "/pages")] == [401] * 3
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8000", "", "10.0.0.1"])
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8000", "", "10.0.0.1", "["])
 def test_another_name_of_this_machine_is_refused(host):
     assert call(headers={"host": host})[0] == 403
     assert call(ServeSettings(host="0.0.0.0", api_key=KEY), "/health", headers={"host": host})[0] == 200
@@ -92,6 +95,7 @@ def test_names_of_this_machine_pass(host):
     [
         ("http://evil.example", 403),
         ("null", 403),
+        ("http://[", 403),
         ("http://127.0.0.1:9", 403),
         ("http://127.0.0.1:8000", 200),
     ],
@@ -102,7 +106,8 @@ def test_pages_of_other_origins_are_refused(origin, status):
 
 def test_a_large_body_is_refused_as_declared_and_as_sent():
     settings = ServeSettings(most_bytes=10)
-    assert call(settings, headers={"content-length": "11"}, parts=(b"x" * 11,))[0] == 413
+    for declared in ("11", "9" * 5000):
+        assert call(settings, headers={"content-length": declared}, parts=(b"x" * 11,))[0] == 413
     for parts in ((b"x" * 11,), (b"x" * 6, b"x" * 6), (b"x" * 6,) * 100):
         assert call(settings, parts=parts)[0] == 413
     assert call(settings, parts=(b"x" * 5, b"x" * 5))[0] == 200
@@ -113,6 +118,17 @@ def test_the_rest_of_a_large_body_is_read_within_bounds(parts, closed):
     """A client that has sent all hears why; one that sends without end is cut off."""
     _, headers, _ = call(ServeSettings(most_bytes=10), parts=(b"x" * 6,) * parts)
     assert (headers.get(b"connection") == b"close") == closed
+
+
+def test_a_body_whose_client_leaves_never_reaches_the_application():
+    read = []
+
+    async def receive():
+        read.append(None)
+        return {"type": "http.request", "body": b"half", "more_body": True} if len(read) == 1 else LEFT
+
+    status, _, _ = call(receive=receive)
+    assert status == 499
 
 
 def test_a_body_that_never_arrives_is_refused():

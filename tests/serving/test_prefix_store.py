@@ -65,6 +65,26 @@ def test_a_folder_without_a_request_is_removed_and_others_are_left(store):
     assert [path.name for path in store.folder.iterdir()] == ["notes"]
 
 
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[]", '{"fingerprint": "one model"}', '{"fingerprint": "one model", "request": 3}']
+)
+def test_a_damaged_request_is_left_out(store, content, caplog):
+    folder = store.folder / f"px-{'0' * 24}"
+    folder.mkdir()
+    (folder / "request.json").write_text(content)
+    assert PrefixStore(store.folder, "one model").all() == []
+    assert folder.is_dir()
+    assert ("is damaged and is left out" in caplog.text) == (content != "{}")
+
+
+@pytest.mark.parametrize("report", ["", "[]", '{"goal": 3}', '{"goal": {"attempts": [{}]}}'])
+def test_a_damaged_report_is_left_out(store, report):
+    prefix, _ = store.add(request())
+    store.prefix_folder(prefix.id).mkdir()
+    (store.prefix_folder(prefix.id) / "report.json").write_text(report)
+    assert PrefixStore(store.folder, "one model").all() == []
+
+
 def test_prefixes_of_another_model_are_left_alone(store):
     prefix, _ = store.add(request())
     other = PrefixStore(store.folder, "another model")

@@ -95,7 +95,7 @@ def attach(
         if prompt is not None:
             start_from_prompt(model, layers, prompt, name)
     except BaseException:
-        _undo(model, name)
+        remove(model, name)
         raise
     return model
 
@@ -210,7 +210,8 @@ def _prepare(base: nn.Module) -> Record:
     return record
 
 
-def _undo(model: Any, name: str) -> None:
+def remove(model: Any, name: str) -> None:
+    """Remove an adapter, also the only one."""
     if len(record_of(model).configs) == 1:
         detach(model)
     else:

@@ -167,17 +167,13 @@ def _folded(module: nn.Module, slot: Slot, call: AttentionCall) -> Folded | None
     plain = is_plain(call.q, call.k, call.v, call.softcap, call.dropout, call.bias)
     if not plain or not getattr(module, "is_causal", False):
         return None
-    if call.q.shape[2] > 1 and not _is_prompt(call):
-        return None
+    begins = call.mask is None and call.q.shape[2] == call.k.shape[2] and call.causal
+    if call.q.shape[2] > 1 and not begins:
+        return None  # no new texts of equal length with all their tokens
     if slot.rows is not None:
         return Folded.of_rows(slot.row_groups(), call.scale, call.q, slot.folds)
     prefix = slot.current()
     return None if prefix is None else Folded.of(prefix, call.scale, call.q)
-
-
-def _is_prompt(call: AttentionCall) -> bool:
-    """Return whether the call starts new texts of equal length, with all their tokens."""
-    return call.mask is None and call.q.shape[2] == call.k.shape[2] and call.causal
 
 
 def _original(name: str, module: nn.Module) -> Callable[..., Answer]:

@@ -104,8 +104,13 @@ def chosen_layers(model: nn.Module, config: NTKConfig) -> list[AttentionLayer]:
     return chosen
 
 
-def check_all_chosen(model: nn.Module, config: NTKConfig, states: Collection[str]) -> None:
-    """Check that a stored adapter has a state for every layer that its config selects in this model."""
+def check_layers(model: nn.Module, config: NTKConfig, states: Collection[str]) -> None:
+    """Check that the model has the layers of a stored adapter, which has all that its config selects."""
+    unknown = sorted(set(states) - {layer.name for layer in attention_layers(model)})
+    if unknown:
+        raise AttangentError(
+            f"the adapter has states for layers that the model does not have: {', '.join(unknown)}"
+        )
     chosen = [layer.name for layer in chosen_layers(model, config)]
     missing = [name for name in chosen if name not in states]
     if missing:

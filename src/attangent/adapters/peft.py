@@ -26,11 +26,10 @@ from attangent.adapters.config import NTKConfig
 from attangent.adapters.files.format import (
     FORMAT,
     PEFT_TYPE,
-    blank_state,
-    check_total_size,
+    blank_states,
     describe_state,
 )
-from attangent.adapters.layers import attention_layers, check_all_chosen, chosen_layers
+from attangent.adapters.layers import attention_layers, check_layers, chosen_layers
 from attangent.adapters.record import find_record, record_of, states_of
 from attangent.adapters.slot import Slot
 from attangent.adapters.states import new_state
@@ -178,15 +177,11 @@ def _first_states(model: nn.Module, config: NTKConfig, peft_config: NTKPeftConfi
         return {
             layer.name: new_state(config, layer, i) for i, layer in enumerate(chosen_layers(model, config))
         }
+    if not isinstance(peft_config.states, dict):
+        raise AttangentError(f"states is {type(peft_config.states).__name__}, expected descriptions by layer")
+    check_layers(model, config, peft_config.states)
     layers = {layer.name: layer for layer in attention_layers(model)}
-    unknown = sorted(set(peft_config.states) - set(layers))
-    if unknown:
-        raise AttangentError(
-            f"the adapter has states for layers that the model does not have: {', '.join(unknown)}"
-        )
-    check_all_chosen(model, config, peft_config.states)
-    check_total_size(peft_config.states.values())
-    states = {name: blank_state(described) for name, described in peft_config.states.items()}
+    states = blank_states(peft_config.states)
     for name, state in states.items():
         check_state_fits(layers[name], state)
     return states

@@ -90,6 +90,14 @@ def drop_record(model: nn.Module) -> None:
     delattr(bare(model), _ATTRIBUTE)
 
 
+def set_rows(model: Any, record: Record, rows: tuple[str | None, ...] | None) -> None:
+    """Give each row of the next batches its adapter; None ends that."""
+    record.rows = rows
+    for slot in slots(model).values():
+        slot.rows = rows
+        slot.folded = None
+
+
 def check_known(model: Any, name: str) -> None:
     """Check that the model has an adapter of this name."""
     known = record_of(model).configs

@@ -11,7 +11,15 @@ from attangent._core.errors import AttangentError
 from attangent.adapters.attaching import Model, attach, detach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.layers import attention_layers, bare
-from attangent.adapters.record import Record, activate, check_known, delete, find_record, record_of, slots
+from attangent.adapters.record import (
+    Record,
+    activate,
+    check_known,
+    delete,
+    find_record,
+    record_of,
+    set_rows,
+)
 from attangent.attention import Prefix
 
 
@@ -71,7 +79,7 @@ def batch(model: Model, adapters: Sequence[str | Attachable | None], copies: int
         record = record_of(model) if names is not None else None
         if record is not None and names is not None:
             activate(model, *(name for name in names if name is not None))
-            _set_rows(model, record, tuple(name for name in names for _ in range(copies)))
+            set_rows(model, record, tuple(name for name in names for _ in range(copies)))
         hook = base.register_forward_pre_hook(_RowCheck(len(adapters) * copies, copies), with_kwargs=True)
         try:
             yield model
@@ -126,18 +134,11 @@ def _free_name(record: Record | None) -> str:
     return next(name for i in range(len(taken) + 1) if (name := f"row-{i}") not in taken)
 
 
-def _set_rows(model: Any, record: Record, rows: tuple[str | None, ...] | None) -> None:
-    record.rows = rows
-    for slot in slots(model).values():
-        slot.rows = rows
-        slot.folded = None
-
-
 def _restore(model: Any, before: Record | None, added: list[str], active: tuple[str, ...]) -> None:
     record = find_record(model)
     if record is None:
         return
-    _set_rows(model, record, None)
+    set_rows(model, record, None)
     if before is None:
         detach(model)
         return

@@ -47,10 +47,15 @@ def resolve_mask(mask: Tensor | None, causal: bool, q: Queries, k: Keys) -> Mask
         return Mask()
     if mask is None and rows == columns:
         return Mask(causal=True)
-    seen = _bottom_right(rows, columns, q.device) if causal and rows > 1 else None
-    if mask is not None and mask.is_floating_point():
-        return _from_bias(mask, seen, q)
-    return _from_seen(mask, seen, q)
+    if causal and rows > 1:
+        seen = torch.ones(1, 1, rows, columns, dtype=torch.bool, device=q.device).tril(columns - rows)
+        mask = seen if mask is None else _restricted(mask, seen)
+    assert mask is not None
+    if mask.is_floating_point():
+        bias = mask.to(q.dtype)
+    else:
+        bias = torch.zeros(mask.shape, dtype=q.dtype, device=q.device).masked_fill(~mask, -torch.inf)
+    return Mask(bias, empty=_none_if_all_see(bias.detach().amax(dim=-1) == -torch.inf))
 
 
 def checked_mask(mask: Tensor, shape: tuple[int, ...], device: torch.device) -> Tensor:
@@ -69,22 +74,8 @@ def checked_mask(mask: Tensor, shape: tuple[int, ...], device: torch.device) -> 
     return mask[(None,) * (4 - mask.ndim)]
 
 
-def _bottom_right(rows: int, columns: int, device: torch.device) -> Bool[Tensor, "1 1 rows columns"]:
-    ones = torch.ones(rows, columns, dtype=torch.bool, device=device)
-    return ones.tril(columns - rows)[None, None]
-
-
-def _from_seen(mask: Tensor | None, seen: Tensor | None, q: Tensor) -> Mask:
-    allowed = mask if seen is None else seen if mask is None else mask & seen
-    assert allowed is not None
-    bias = torch.zeros(allowed.shape, dtype=q.dtype, device=q.device).masked_fill(~allowed, -torch.inf)
-    return Mask(bias, empty=_none_if_all_see(~allowed.any(dim=-1)))
-
-
-def _from_bias(mask: Tensor, seen: Tensor | None, q: Tensor) -> Mask:
-    bias = mask.to(q.dtype)
-    bias = bias if seen is None else bias.masked_fill(~seen, -torch.inf)
-    return Mask(bias, empty=_none_if_all_see(bias.detach().amax(dim=-1) == -torch.inf))
+def _restricted(mask: Tensor, seen: Bool[Tensor, "1 1 queries keys"]) -> Tensor:
+    return mask & seen if mask.dtype == torch.bool else mask.masked_fill(~seen, -torch.inf)
 
 
 def _none_if_all_see(empty: Tensor) -> Tensor | None:

@@ -21,11 +21,16 @@ from attangent.compression.prompt import tokens_of
 from attangent.compression.session import plain_ids
 from attangent.serving.catalog import Catalog, ServedModel
 from attangent.serving.compressor import Compressor
-from attangent.serving.generation import TextPiece
 from attangent.serving.guard import Guard, Metrics
 from attangent.serving.prefix_store import PrefixStore
-from attangent.serving.protocol import ApiError, ChatRequest, CompletionRequest, PrefixRequest, error_body
-from attangent.serving.responses import AnswerSet, ClientGoneError, Writer, event, streamed
+from attangent.serving.protocol import (
+    ApiError,
+    ChatRequest,
+    ClientGoneError,
+    CompletionRequest,
+    PrefixRequest,
+)
+from attangent.serving.responses import AnswerSet, Writer, event, streamed
 from attangent.serving.scheduler import BusyError, OutOfTimeError, Scheduler
 from attangent.serving.settings import ServeSettings
 
@@ -33,6 +38,7 @@ _log = logging.getLogger("attangent.serving")
 _PAGE = Path(__file__).parent / "page"
 _FILES = {"app.js": "text/javascript", "style.css": "text/css", "icon.svg": "image/svg+xml"}
 _MOST_PROMPTS = 64
+_LONGEST_NAME = 100
 _ERRORS: dict[type[Exception], int] = {BusyError: 429, OutOfTimeError: 504, AttangentError: 400}
 
 
@@ -132,58 +138,39 @@ def _json(content: Any, status: int = 200) -> Response:
     return Response(json.dumps(content), status, media_type="application/json")
 
 
-def _status(error: Exception) -> int:
+def _as_api_error(error: Exception) -> ApiError:
+    """Return an error with its status; what is not the client's fault says no more than that."""
     if isinstance(error, ApiError):
-        return error.status
-    return next((status for kind, status in _ERRORS.items() if isinstance(error, kind)), 500)
-
-
-def _as_error(error: Exception) -> tuple[int, dict[str, Any]]:
-    """Return the status and body of an error; what is not the client's fault says no more than that."""
-    if isinstance(error, ApiError):
-        return error.status, error.as_json()
-    status = _status(error)
-    if status == 500:
+        return error
+    if isinstance(error, ValidationError):
+        return _invalid(error)
+    if isinstance(error, HTTPException):
+        return ApiError(error.status_code, str(error.detail))
+    status = next((status for kind, status in _ERRORS.items() if isinstance(error, kind)), None)
+    if status is None:
         _log.error("a request failed", exc_info=error)
-        return status, error_body(status, "the server failed; its log says why")
-    return status, error_body(status, str(error))
+        return ApiError(500, "the server failed; its log says why")
+    return ApiError(status, str(error))
 
 
 def _handle_errors(app: FastAPI) -> None:
     async def known(_: Request, error: Exception) -> Response:
-        status, body = _as_error(error)
-        return _json(body, status)
+        answer = _as_api_error(error)
+        return _json(answer.as_json(), answer.status)
 
-    async def invalid(_: Request, error: Exception) -> Response:
-        assert isinstance(error, ValidationError)
-        return _json(invalid_body(error.errors()), 400)
-
-    async def http(_: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        return _json(error_body(error.status_code, str(error.detail)), error.status_code)
-
-    async def gone(_: Request, error: Exception) -> Response:
-        return Response(status_code=499)
-
-    for kind, handler in {
-        AttangentError: known,
-        ValidationError: invalid,
-        HTTPException: http,
-        ClientGoneError: gone,
-    }.items():
-        app.add_exception_handler(kind, handler)
+    for kind in (AttangentError, ValidationError, HTTPException):
+        app.add_exception_handler(kind, known)
 
 
-def invalid_body(errors: Sequence[Any]) -> dict[str, Any]:
-    """Return the body for a request that does not fit its model: the first problem and its parameter."""
-    first = errors[0]
-    name = ".".join(str(part) for part in first["loc"]) or None
+def _invalid(error: ValidationError) -> ApiError:
+    """Return the first problem of a request that does not fit its model, and its parameter."""
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"])[:_LONGEST_NAME] or None
     if first["type"] == "extra_forbidden":
-        return error_body(
+        return ApiError(
             400, f"the parameter {name} is not supported; leave it out", name, "unsupported_parameter"
         )
-    message = f"{name or 'body'}: {first['msg']}"
-    return error_body(400, message, name, "invalid_value")
+    return ApiError(400, f"{name or 'body'}: {first['msg']}", name, "invalid_value")
 
 
 def _add_page(app: FastAPI) -> None:
@@ -281,14 +268,10 @@ async def _answer(
         with_usage = body.stream_options is not None and body.stream_options.include_usage
         events = streamed(writer, pieces, len(answers.generations), with_usage)
         return StreamingResponse(_guarded(service, writer, events), media_type="text/event-stream")
-    await _collect(writer, pieces)
-    service.count(writer)
-    return _json(writer.whole())
-
-
-async def _collect(writer: Writer, pieces: AsyncIterator[TextPiece]) -> None:
     async for piece in pieces:
         writer.note(piece)
+    service.count(writer)
+    return _json(writer.whole())
 
 
 async def _guarded(service: Service, writer: Writer, events: AsyncIterator[str]) -> AsyncIterator[str]:
@@ -300,7 +283,7 @@ async def _guarded(service: Service, writer: Writer, events: AsyncIterator[str])
     except ClientGoneError:
         return
     except Exception as error:
-        yield event(_as_error(error)[1])
+        yield event(_as_api_error(error).as_json())
 
 
 def _add_prefixes(app: FastAPI, service: Service) -> None:
@@ -311,7 +294,8 @@ def _add_prefixes(app: FastAPI, service: Service) -> None:
         body = await _prefix_request(request)
         if not body.text.strip():
             raise ApiError(400, "text has only blanks; send the document", "text")
-        if body.name is not None and body.name in service.catalog and _names_other(store, body):
+        is_stored = any(prefix.name == body.name for prefix in store.all())
+        if body.name is not None and body.name in service.catalog and not is_stored:
             raise ApiError(409, f"the name {body.name!r} is taken; choose another", "name", "name_taken")
         prefix, is_new = await asyncio.to_thread(store.add, body)
         if is_new:
@@ -339,11 +323,6 @@ def _add_prefixes(app: FastAPI, service: Service) -> None:
         return _json({"id": prefix.id, "object": "prefix", "deleted": True})
 
 
-def _names_other(store: PrefixStore, body: PrefixRequest) -> bool:
-    """Return whether the name belongs to something else than the prefix of this request."""
-    return not any(prefix.name == body.name for prefix in store.all())
-
-
 async def _prefix_request(request: Request) -> PrefixRequest:
     """Return the request: JSON, or the text itself with the options in the query."""
     content = await request.body()
@@ -356,7 +335,7 @@ async def _prefix_request(request: Request) -> PrefixRequest:
             raise ApiError(
                 400, f"the text is not UTF-8 ({error.reason} at byte {error.start})", "text"
             ) from None
-        if "size" in options and options["size"].isdigit():
+        if options.get("size", "").isdecimal():
             options["size"] = int(options["size"][:9])
         return PrefixRequest.model_validate({**options, "text": text})
     if kind not in ("application/json", "application/x-www-form-urlencoded"):

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from attangent._core.errors import AttangentError
-from attangent.adapters.attaching import detach
+from attangent.adapters.attaching import remove
 from attangent.adapters.files.save import load_adapter
-from attangent.adapters.record import delete, record_of
 from attangent.compression.prompt import BareReader, Reader, check_model
 from attangent.compression.result import load_compressed, read_notes
 from attangent.serving.protocol import ApiError
@@ -138,10 +137,7 @@ class Catalog:
             self.engine.call(lambda: self._drop(name))
             return
         self.engine.batches[BASE].reuse.forget(name)
-        if len(record_of(self.network).configs) == 1:
-            detach(self.network)
-        else:
-            delete(self.network, name)
+        remove(self.network, name)
 
     def _in_engine(self, function: Any) -> Any:
         return self.engine.call(function).result() if self.engine.is_alive else function()

@@ -9,9 +9,12 @@ import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-from attangent.serving.protocol import ApiError, error_body
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+
+from attangent.serving.protocol import ApiError, ClientGoneError
 from attangent.serving.settings import ServeSettings
 
 Scope = MutableMapping[str, Any]
@@ -23,8 +26,10 @@ _SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _DISCARDED = 4
 """How many times the largest body is read and dropped so that the client hears why it was rejected."""
 _DISCARD_SECONDS = 2.0
-_OPEN = ("/", "/page/", "/health", "/favicon.ico")
-"""Paths that need no key; they show nothing of the models and prefixes."""
+_DIGITS = 18
+"""Number of digits of a declared length that are read: more say the same."""
+_OPEN = ("/", "/health", "/favicon.ico")
+"""Paths that need no key, beside the files of the page; they show nothing of the models and prefixes."""
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -121,14 +126,15 @@ class Guard:
             self.metrics.count_request(getattr(route, "path", "other"), exchange.status or 499)
 
     def _check(self, scope: Scope) -> None:
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if not self.settings.allows_host(_name_of(host)):
+        if not self.settings.allows_host(_address(f"//{host}").hostname or ""):
             raise ApiError(403, f"the server is not {host!r:.80}; use the address that it printed")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and _address(origin).netloc != host:
             raise ApiError(403, f"pages of {origin!r:.80} may not use this server")
-        if self.settings.api_key is None or _is_open(scope["path"]):
+        path = scope["path"]
+        if self.settings.api_key is None or path in _OPEN or path.startswith("/page/"):
             return
         received = headers.get("authorization", "")
         expected = f"Bearer {self.settings.api_key}"
@@ -138,13 +144,12 @@ class Guard:
             )
 
 
-def _is_open(path: str) -> bool:
-    return path in _OPEN or path.startswith("/page/")
-
-
-def _name_of(host: str) -> str:
-    """Return a Host header without its port."""
-    return urlsplit(f"//{host}").hostname or ""
+def _address(url: str) -> SplitResult:
+    """Return the parts of a URL; those of one that is malformed are empty."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
 
 
 class _Exchange:
@@ -153,12 +158,13 @@ class _Exchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send, settings: ServeSettings):
         self.settings = settings
         self.status: int | None = None
+        self._scope = scope
         self._receive = receive
         self._send = send
         self._body: bytes | None = None
         self._is_read = False
-        declared = dict(scope["headers"]).get(b"content-length", b"0")
-        self._declared = int(declared) if declared.isdigit() else 0
+        declared = Headers(scope=scope).get("content-length", "")
+        self._declared = int(declared[:_DIGITS]) if declared.isdecimal() else 0
 
     async def read_body(self) -> None:
         """Read the body, within the limits."""
@@ -172,6 +178,8 @@ class _Exchange:
                             413, f"the body has over {self.settings.most_bytes:,} bytes; send less"
                         )
                     message = await self._receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientGoneError
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     self._is_read = not message.get("more_body", False)
@@ -193,9 +201,9 @@ class _Exchange:
         """Send a part of the response; a client that does not read it is given up."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            present = {name for name, _ in message["headers"]}
-            extra = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-            message["headers"] = [*message["headers"], *(pair for pair in extra if pair[0] not in present)]
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
         async with asyncio.timeout(self.settings.send_seconds):
             await self._send(message)
 
@@ -218,9 +226,6 @@ class _Exchange:
             raise error
         if error.status == 413:
             await self._discard()
-        body = json.dumps(error_body(error.status, str(error), error.param, error.code)).encode()
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        if not self._is_read:
-            headers.append((b"connection", b"close"))  # the rest of the body is not read
-        await self.send({"type": "http.response.start", "status": error.status, "headers": headers})
-        await self.send({"type": "http.response.body", "body": body})
+        closing = {} if self._is_read else {"connection": "close"}  # the rest of the body is not read
+        response = Response(json.dumps(error.as_json()), error.status, closing, "application/json")
+        await response(self._scope, self._receive, self.send)

@@ -9,6 +9,7 @@ ID is a digest of the model, the text and the request: no word of a request beco
 
 import hashlib
 import json
+import logging
 import re
 import shutil
 import threading
@@ -28,6 +29,7 @@ _FAILED = "failed.json"
 _ID = re.compile(r"px-[0-9a-f]{24}")
 _MOST_PREFIXES = 256
 _SAMPLE = 64
+_log = logging.getLogger("attangent.serving")
 Status = Literal["waiting", "compressing", "ready", "failed"]
 
 
@@ -114,11 +116,14 @@ class PrefixStore:
         if not (path / REQUEST).is_file():
             shutil.rmtree(path, ignore_errors=True)  # killed before the request was written
             return
-        stored = read_json(path / REQUEST)
-        if stored.get("fingerprint") == self.fingerprint:
-            request = PrefixRequest.model_validate(stored["request"])
-            prefix = StoredPrefix(path.name, stored["name"], request, stored["created"])
-            self._prefixes[path.name] = self._with_result(prefix)
+        try:
+            stored = read_json(path / REQUEST)
+            if stored.get("fingerprint") == self.fingerprint:
+                request = PrefixRequest.model_validate(stored["request"])
+                prefix = StoredPrefix(path.name, stored["name"], request, stored["created"])
+                self._prefixes[path.name] = self._with_result(prefix)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            _log.warning("%s is damaged and is left out: %s", path, error)
 
     def _with_result(self, prefix: StoredPrefix) -> StoredPrefix:
         """Return the prefix with what its folder holds."""
@@ -173,8 +178,9 @@ class PrefixStore:
             return prefix, True
 
     def _check_new(self, request: PrefixRequest, id: str) -> None:
-        if any(request.name in (other.name, other.id) for other in self._prefixes.values() if other.id != id):
-            raise ApiError(409, f"the name {request.name!r} is taken; choose another", "name", "name_taken")
+        name = request.name or id
+        if any(name in (other.name, other.id) for other in self._prefixes.values() if other.id != id):
+            raise ApiError(409, f"the name {name!r} is taken; choose another", "name", "name_taken")
         if id not in self._prefixes and len(self._prefixes) >= _MOST_PREFIXES:
             raise ApiError(
                 429, f"there are {_MOST_PREFIXES} prefixes; delete one first", code="too_many_prefixes"

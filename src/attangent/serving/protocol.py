@@ -34,24 +34,33 @@ class ApiError(AttangentError):
         self.code = code
 
     def as_json(self) -> dict[str, Any]:
-        """Return the body of the response."""
-        return error_body(self.status, str(self), self.param, self.code)
+        """Return the body of the response, as OpenAI's API writes it."""
+        kind = _ERROR_TYPES.get(
+            self.status, "server_error" if self.status >= 500 else "invalid_request_error"
+        )
+        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
 
 
-def error_body(
-    status: int, message: str, param: str | None = None, code: str | None = None
-) -> dict[str, Any]:
-    """Return an error as OpenAI's API writes it."""
-    kinds = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
-    kinds |= {429: "rate_limit_error"}
-    kind = kinds.get(status, "server_error" if status >= 500 else "invalid_request_error")
-    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+class ClientGoneError(ApiError):
+    """The client has closed the connection."""
+
+    def __init__(self) -> None:
+        super().__init__(499, "the client has closed the connection")
 
 
+_ERROR_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
 MOST_CHOICES = 16
 MOST_STOPS = 4
 _MOST_TEXT = 256
 Text = Annotated[StrictStr, Field(max_length=_MOST_TEXT)]
+# One error says enough: millions, which a body of some megabytes can hold, would take all memory.
+Strings = Annotated[list[StrictStr], Field(fail_fast=True)]
+Tokens = Annotated[list[StrictInt], Field(fail_fast=True)]
 
 
 class Strict(BaseModel):
@@ -71,7 +80,7 @@ class ChatMessage(Strict):
     """A message of a chat."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: StrictStr | list[ContentPart]
+    content: StrictStr | Annotated[list[ContentPart], Field(fail_fast=True)]
     name: None = None
 
     def plain(self) -> dict[str, str]:
@@ -132,7 +141,7 @@ class _Generating(Strict):
 class ChatRequest(_Generating):
     """The body of /v1/chat/completions."""
 
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=1000)]
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=1000, fail_fast=True)]
     max_completion_tokens: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = None
     logprobs: StrictBool | None = None
     top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
@@ -160,7 +169,7 @@ class ChatRequest(_Generating):
 class CompletionRequest(_Generating):
     """The body of /v1/completions."""
 
-    prompt: StrictStr | list[StrictStr] | list[StrictInt] | list[list[StrictInt]]
+    prompt: StrictStr | Strings | Tokens | Annotated[list[Tokens], Field(fail_fast=True)]
     echo: Literal[False] | None = None
     best_of: Literal[1] | None = None
     suffix: None = None

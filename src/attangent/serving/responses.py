@@ -11,7 +11,7 @@ from typing import Any
 from attangent import __version__
 from attangent.serving.catalog import ServedModel
 from attangent.serving.generation import AnswerUsage, Generation, Sampler, TextPiece, TextStream, TokenChance
-from attangent.serving.protocol import ApiError, ChatRequest, CompletionRequest
+from attangent.serving.protocol import ApiError, ChatRequest, ClientGoneError, CompletionRequest
 from attangent.serving.scheduler import Scheduler
 
 DONE = "data: [DONE]\n\n"
@@ -37,35 +37,30 @@ class Writer:
     tokenizer: Any
     chat: bool
     prompts: int = 1
-    _usages: dict[int, AnswerUsage] = field(default_factory=dict)
-    _texts: dict[int, str] = field(default_factory=dict)
-    _chances: dict[int, list[TokenChance]] = field(default_factory=dict)
-    _finishes: dict[int, str] = field(default_factory=dict)
+    _pieces: dict[int, list[TextPiece]] = field(default_factory=dict)
     _id: str = field(default_factory=lambda: secrets.token_hex(12))
     _created: int = field(default_factory=lambda: int(time.time()))
 
     @property
     def usages(self) -> Sequence[AnswerUsage]:
         """Return what each finished answer took."""
-        return list(self._usages.values())
+        last = [pieces[-1].usage for pieces in self._pieces.values()]
+        return [usage for usage in last if usage is not None]
 
     def note(self, piece: TextPiece) -> None:
         """Remember a piece for the whole response and the usage."""
-        self._texts[piece.choice] = self._texts.get(piece.choice, "") + piece.text
-        self._chances.setdefault(piece.choice, []).extend(piece.chances)
-        if piece.finish is not None and piece.usage is not None:
-            self._finishes[piece.choice] = piece.finish
-            self._usages[piece.choice] = piece.usage
+        self._pieces.setdefault(piece.choice, []).append(piece)
 
     def whole(self) -> dict[str, Any]:
         """Return the complete response."""
         choices = []
-        for number in sorted(self._texts):
-            text = self._texts[number]
+        for number, pieces in sorted(self._pieces.items()):
+            text = "".join(piece.text for piece in pieces)
             content: dict[str, Any] = {"text": text}
             if self.chat:
                 content = {"message": {"role": "assistant", "content": text, "refusal": None}}
-            choices.append(self._choice(number, content, self._chances[number], self._finishes[number]))
+            chances = [chance for piece in pieces for chance in piece.chances]
+            choices.append(self._choice(number, content, chances, pieces[-1].finish))
         kind = "chat.completion" if self.chat else "text_completion"
         return {**self._head(kind), "choices": choices, "usage": self.usage()}
 
@@ -89,7 +84,7 @@ class Writer:
 
     def usage(self) -> dict[str, Any]:
         """Return counts of tokens, and what OpenAI's API does not report, under `attangent`."""
-        usages = self._usages.values()
+        usages = self.usages
         answers = max(1, len(usages) // self.prompts)
         prompt = sum(usage.prompt_tokens for usage in usages) // answers
         completion = sum(usage.completion_tokens for usage in usages)
@@ -149,10 +144,6 @@ _UNBOUNDED = 4096
 """Default limit of new tokens for models without a limit of positions."""
 _COMPLETION_TOKENS = 16
 """Default limit of new tokens of /v1/completions, as in OpenAI's API."""
-
-
-class ClientGoneError(Exception):
-    """The client has closed the connection."""
 
 
 class AnswerSet:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attangent._core.errors import AttangentError
-from attangent.adapters.record import Record, find_record, slots, states_of
+from attangent.adapters.record import Record, find_record, set_rows, states_of
 from attangent.serving.generation import FinishReason, Generation, TextPiece, chance_of
 from attangent.serving.slot_cache import KeyValue, PromptReuse, SlotCache
 
@@ -158,10 +158,8 @@ class RowBatch:
         record: Record | None = find_record(self.network)
         if record is None or rows == self._rows:
             return
-        self._rows = record.rows = rows
-        for slot in slots(self.network).values():
-            slot.rows = rows
-            slot.folded = None
+        self._rows = rows
+        set_rows(self.network, record, rows)
 
     def _write(self, generation: Generation, logits: Tensor) -> bool:
         """Choose the next token of a row, deliver its text and return whether the text has ended."""

@@ -115,7 +115,10 @@ def build_service(
 
     for prefix in stored.all():
         if prefix.status == "ready":
-            serve_prefix(prefix)
+            try:
+                serve_prefix(prefix)
+            except AttangentError as error:
+                stored.update(prefix.id, status="failed", error=str(error))
     return Service(settings, engine, catalog, stored, Compressor(stored, model, serve_prefix))
 
 

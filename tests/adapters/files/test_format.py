@@ -5,7 +5,7 @@ import torch
 
 from attangent import AttangentError
 from attangent.adapters import NTKConfig, attention_layers
-from attangent.adapters.files.format import blank_state, check_total_size, describe_state, rebuild_state
+from attangent.adapters.files.format import blank_states, describe_state, rebuild_state
 from attangent.adapters.states import new_state
 from attangent.attention import RaggedState
 from tests.adapters.models import tiny
@@ -42,16 +42,16 @@ def test_every_kind_of_state_is_rebuilt_from_its_description(name, layer):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_blank_states_have_the_shapes(name, layer):
     state = new_state(CONFIGS[name], layer, 0)
-    blank = blank_state(describe_state(state))
+    blank = blank_states({"layer": describe_state(state)})["layer"]
     assert {key: t.shape for key, t in blank.state_dict().items()} == {
         key: t.shape for key, t in state.state_dict().items()
     }
 
 
-@pytest.mark.parametrize("shapes", [None, [], {"Z": 3}, {"Z": [2, 0]}, {"Z": [1 << 20, 1 << 20]}])
+@pytest.mark.parametrize("shapes", [None, [], {"Z": 3}, {"Z": [2, 0]}, {"Z": ["2"]}])
 def test_shapes_that_cannot_be_are_refused(shapes):
     with pytest.raises(AttangentError, match="expected lists of sizes"):
-        blank_state({"shapes": shapes})
+        blank_states({"layer": {"shapes": shapes}})
 
 
 def test_an_object_that_is_no_state_of_ours_is_refused():
@@ -72,7 +72,7 @@ def test_states_of_different_sizes_are_rebuilt_from_their_description():
     assert isinstance(again, RaggedState)
     assert (again.sizes, again.softcap) == (state.sizes, 5.0)
     assert all(torch.equal(one, two) for one, two in zip(again.tokens(), state.tokens(), strict=True))
-    assert blank_state(described).sizes == (3, 20)
+    assert blank_states({"layer": described})["layer"].sizes == (3, 20)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,6 @@ def test_unknown_or_missing_tensors_of_a_ragged_state_are_refused():
 
 
 def test_states_that_are_too_large_together_are_refused():
-    one = {"shapes": {"Z": [1 << 14, 1 << 13]}}
-    check_total_size([one, one])
+    described = {str(layer): {"shapes": {"Z": [1 << 14, 1 << 13]}} for layer in range(3)}
     with pytest.raises(AttangentError, match="402,653,184 numbers, expected"):
-        check_total_size([one, one, one])
+        blank_states(described)

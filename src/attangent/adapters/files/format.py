@@ -1,6 +1,7 @@
 """The format of adapter files: names of files and tensors, and states as plain settings with tensors."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -48,30 +49,27 @@ def describe_state(state: Any) -> dict[str, Any]:
     return {"kind": kind, "map": state.features.name, "settings": settings, "shapes": shapes}
 
 
-def blank_state(described: Any) -> State:
-    """Return a state of the described kind and shapes, to be filled."""
+def blank_states(described: Mapping[str, Any]) -> dict[str, State]:
+    """Return states of the described kinds and shapes by layer, to be filled."""
+    shapes = {layer: _shapes_of(each) for layer, each in described.items()}
+    count = sum(math.prod(shape) for of_layer in shapes.values() for shape in of_layer.values())
+    if count > LARGEST_STATE:
+        raise AttangentError(f"the states have {count:,} numbers, expected at most {LARGEST_STATE:,}")
+    return {
+        layer: rebuild_state(described[layer], {name: torch.ones(shape) for name, shape in of_layer.items()})
+        for layer, of_layer in shapes.items()
+    }
+
+
+def _shapes_of(described: Any) -> dict[str, list[int]]:
     shapes = described.get("shapes") if isinstance(described, dict) else None
     if not isinstance(shapes, dict) or not all(_is_shape(shape) for shape in shapes.values()):
         raise AttangentError(f"the description of a state has the shapes {shapes!r}, expected lists of sizes")
-    return rebuild_state(described, {name: torch.ones(shape) for name, shape in shapes.items()})
-
-
-def check_total_size(described: Any) -> None:
-    """Check that the described states together are not larger than any real adapter."""
-    shapes = [shape for each in described if isinstance(each, dict) for shape in _shapes_of(each)]
-    count = sum(math.prod(shape) for shape in shapes)
-    if count > LARGEST_STATE:
-        raise AttangentError(f"the states have {count:,} numbers, expected at most {LARGEST_STATE:,}")
-
-
-def _shapes_of(described: dict[str, Any]) -> list[list[int]]:
-    shapes = described.get("shapes")
-    return [shape for shape in shapes.values() if _is_shape(shape)] if isinstance(shapes, dict) else []
+    return shapes
 
 
 def _is_shape(shape: Any) -> bool:
-    sizes = isinstance(shape, list) and all(isinstance(size, int) and size > 0 for size in shape)
-    return sizes and math.prod(shape) <= LARGEST_STATE
+    return isinstance(shape, list) and all(isinstance(size, int) and size > 0 for size in shape)
 
 
 def rebuild_state(described: Any, tensors: dict[str, Tensor]) -> State:
@@ -85,7 +83,7 @@ def rebuild_state(described: Any, tensors: dict[str, Tensor]) -> State:
         if kind in _RAW:
             return _raw(_RAW[kind], features, rest)
         return _calibrated(_CALIBRATED[kind], features, rest)
-    except (KeyError, TypeError) as error:
+    except (LookupError, TypeError, RuntimeError, AttributeError) as error:
         raise AttangentError(f"the description or tensors of the state are incomplete: {error}") from None
 
 

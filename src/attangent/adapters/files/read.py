@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -24,7 +23,7 @@ from attangent.adapters.files.format import (
     rebuild_state,
 )
 from attangent.adapters.hub import check_model_name
-from attangent.adapters.layers import AttentionLayer, attention_layers, check_all_chosen
+from attangent.adapters.layers import AttentionLayer, attention_layers, check_layers
 from attangent.attention.files import check_path, open_tensors
 
 _KEYS = {
@@ -60,8 +59,10 @@ def read_adapter(base: nn.Module, folder: str | PathLike[str]) -> StoredAdapter:
     layers = {layer.name: layer for layer in attention_layers(base)}
     of_states, of_modules = _read_tensors(weights_path, base, layers, config)
     descriptions = described["states"]
-    _check_layers(descriptions, of_states, layers)
-    check_all_chosen(base, config, descriptions)
+    check_layers(base, config, descriptions)
+    if set(descriptions) != set(of_states):
+        differ = ", ".join(sorted(set(descriptions) ^ set(of_states)))
+        raise AttangentError(f"only one of config and tensors of the adapter has these layers: {differ}")
     states = {name: _state(layers[name], descriptions[name], of_states[name]) for name in descriptions}
     return StoredAdapter(config, states, of_modules)
 
@@ -181,21 +182,10 @@ def _finite(key: str, tensor: Tensor) -> Tensor:
     return tensor
 
 
-def _check_layers(descriptions: dict[str, Any], tensors: dict[str, Any], layers: Iterable[str]) -> None:
-    unknown = sorted(set(descriptions) - set(layers))
-    if unknown:
-        raise AttangentError(
-            f"the adapter has states for layers that the model does not have: {', '.join(unknown)}"
-        )
-    if set(descriptions) != set(tensors):
-        differ = ", ".join(sorted(set(descriptions) ^ set(tensors)))
-        raise AttangentError(f"only one of config and tensors of the adapter has these layers: {differ}")
-
-
 def _state(layer: AttentionLayer, described: Any, tensors: dict[str, Tensor]) -> Any:
     try:
         state = rebuild_state(described, tensors)
-    except (AttangentError, RuntimeError, IndexError, AttributeError, ValueError) as error:
+    except ValueError as error:
         raise AttangentError(f"layer {layer.name}: {error}") from None
     check_state_fits(layer, state)
     return state

@@ -14,7 +14,7 @@ import torch
 from attangent._core.checks import check_choice
 from attangent._core.errors import AttangentError
 from attangent._core.files import read_json, settings_of, write_whole
-from attangent._core.progress import Advance, Progress, no_progress
+from attangent._core.progress import Advance, Progress, Stages, no_progress
 from attangent.compression.prompt import Reader, sliding_layers
 from attangent.compression.questions import Question
 from attangent.compression.quiz import ANSWER_TOKENS, holds_words
@@ -227,7 +227,8 @@ def export_prompt(
     if isinstance(server, LlamaServer):
         assert request.slots is not None
         _fill(server, model, prefix, request.slots / request.slot_file)
-    answers = _measure(server, tokenizer, prefix, request, progress)
+    with Stages(progress).stage("asking the engine", len(read_questions(request.folder))) as advance:
+        answers = ask_engine(server, tokenizer, prefix, request.folder, advance)
     write_prefix(prefix, request.out, {request.engine: answers._asdict()})
     return Export(prefix, request.out, answers)
 
@@ -259,21 +260,6 @@ def computed_layers(model: Any, ids: list[int]) -> list[Layer]:
         Layer(*(tensor[0].transpose(0, 1).cpu() for tensor in (layer.keys, layer.values)))
         for layer in cache.layers
     ]
-
-
-def _measure(
-    engine: Engine, tokenizer: Any, prefix: EnginePrefix, request: ExportRequest, progress: Progress | None
-) -> AnswersKept:
-    total = len(read_questions(request.folder))
-    done = 0
-
-    def advance(count: int) -> None:
-        nonlocal done
-        done += count
-        if progress is not None:
-            progress("asking the engine", done, total)
-
-    return ask_engine(engine, tokenizer, prefix, request.folder, advance)
 
 
 REPORT = "report.json"
@@ -316,17 +302,11 @@ def ask_engine(
         The answers kept.
     """
     reader = Reader(tuple(read_notes(folder)["roles"]))
-    questions = read_questions(folder)
     replies: dict[int, list[bool]] = {}
-    for question in questions:
-        right = _is_right(engine, tokenizer, prefix.marker.ids, question, reader)
-        replies.setdefault(question.fact, []).append(right)
+    for question in read_questions(folder):
+        asked = reader.question(tokenizer, question.text)
+        text = engine.complete([*prefix.marker.ids, *asked.tolist()], ANSWER_TOKENS)
+        replies.setdefault(question.fact, []).append(holds_words(text, question.expected))
         progress(1)
     kept = sum(2 * sum(right) >= len(right) for right in replies.values())
     return AnswersKept(kept, len(replies))
-
-
-def _is_right(engine: Engine, tokenizer: Any, before: list[int], question: Question, reader: Reader) -> bool:
-    asked = reader.question(tokenizer, question.text)
-    text = engine.complete([*before, *asked.tolist()], ANSWER_TOKENS)
-    return holds_words(text, question.expected)

@@ -8,6 +8,10 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
+
 from attangent._core.errors import AttangentError
 from attangent.serving.exports.engine_prefix import EnginePrefix, read_prefixes
 
@@ -34,11 +38,15 @@ class PrefixNames:
             await self.app(scope, receive, send)
             return
         try:
-            body = named(await _body(receive), self._known(scope))
-        except AttangentError as error:
-            await _refuse(send, str(error))
+            body = named(await _body(scope, receive), self._known(scope))
+        except ClientDisconnect:
             return
-        await self.app({**scope, "headers": _sized(scope["headers"], body)}, _replayed(body, receive), send)
+        except AttangentError as error:
+            await _refusal(str(error))(scope, receive, send)
+            return
+        headers = MutableHeaders(raw=list(scope["headers"]))
+        headers["content-length"] = str(len(body))
+        await self.app({**scope, "headers": headers.raw}, _replayed(body, receive), send)
 
     def _known(self, scope: Message) -> dict[str, EnginePrefix]:
         if self._prefixes is None:
@@ -96,15 +104,13 @@ def _after_tokens(prefix: EnginePrefix, prompt: Any) -> list[int]:
     return [*prefix.marker.ids, *prompt]
 
 
-async def _body(receive: Receive) -> bytes:
-    parts: list[bytes] = []
-    while True:
-        message = await receive()
-        parts.append(message.get("body", b""))
-        if sum(map(len, parts)) > _LARGEST:
-            raise AttangentError(f"the request has more than {_LARGEST:,} bytes")
-        if not message.get("more_body"):
-            return b"".join(parts)
+async def _body(scope: Message, receive: Receive) -> bytes:
+    body = bytearray()
+    async for part in Request(scope, receive).stream():
+        body += part
+        if len(body) > _LARGEST:
+            raise AttangentError(f"the request has more than {_LARGEST:,} bytes; send less")
+    return bytes(body)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
@@ -117,14 +123,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def _sized(headers: Any, body: bytes) -> list[tuple[bytes, bytes]]:
-    others = [(name, value) for name, value in headers if name != b"content-length"]
-    return [*others, (b"content-length", str(len(body)).encode())]
-
-
-async def _refuse(send: Send, reason: str) -> None:
-    """Answer with status 400 and an error in OpenAI's format."""
-    error = {"error": {"message": reason, "type": "invalid_request_error", "param": None, "code": 400}}
-    headers = [(b"content-type", b"application/json")]
-    await send({"type": "http.response.start", "status": 400, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps(error).encode()})
+def _refusal(reason: str) -> JSONResponse:
+    """Return an error in OpenAI's format."""
+    error = {"message": reason, "type": "invalid_request_error", "param": None, "code": 400}
+    return JSONResponse({"error": error}, 400)

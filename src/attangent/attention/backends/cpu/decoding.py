@@ -5,17 +5,17 @@ it reads, and uses the code only after it has reproduced the formulas on a small
 """
 
 import ctypes
-import warnings
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
+
+from attangent.attention.backends.cpu.library import open_library, warn_of_wrong_numbers
 
 _VERSION = 4
 _BLOCK = 16
@@ -189,30 +189,19 @@ def _pad(tensor: Tensor, dim: int, value: float = 0.0) -> Tensor:
 
 @cache
 def library() -> Any | None:
-    """Load decoding.lib; None if it was not compiled, or from another version of the source.
+    """Load decoding.lib; None if there is none of this version.
 
     Warn and return None if it gives wrong numbers on a small example.
     """
-    path = Path(__file__).with_name("decoding.lib")  # as an .so it would look like a Python module
-    if not path.is_file():
+    code = open_library(__file__, "decoding", _VERSION)
+    if code is None:
         return None
-    try:
-        code = ctypes.CDLL(str(path))
-        if code.decoding_version() != _VERSION:
-            return None
-        code.merge.restype = None
-        code.merge.argtypes = [*[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int, ctypes.c_void_p]
-    except (OSError, AttributeError):
-        return None
-    if not _is_right(code):
-        warnings.warn(
-            f"the compiled code in {path} gives wrong numbers on this machine, so torch is used instead: "
-            "decoding will be slower; reinstall attangent to compile it again",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return None
-    return code
+    code.merge.restype = None
+    code.merge.argtypes = [*[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int, ctypes.c_void_p]
+    if _is_right(code):
+        return code
+    warn_of_wrong_numbers("decoding")
+    return None
 
 
 def _is_right(code: Any) -> bool:

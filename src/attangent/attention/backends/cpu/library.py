@@ -13,6 +13,7 @@ The C code trusts its caller: `prepare` checks everything that it reads.
 """
 
 import ctypes
+import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -82,21 +83,36 @@ class AttentionLibrary(NamedTuple):
     parallel: Any
 
 
-@cache
-def load() -> AttentionLibrary | None:
-    """Load attention.lib; None if it was not compiled, or from another version of the source."""
-    path = Path(__file__).with_name("attention.lib")  # as an .so it would look like a Python module
-    if not path.is_file():
-        return None
+def open_library(module: str, name: str, version: int) -> Any | None:
+    """Load NAME.lib next to a module; None if it was not compiled, or from another version of the source."""
+    path = Path(module).with_name(f"{name}.lib")  # as an .so it would look like a Python module
     try:
         library = ctypes.CDLL(str(path))
-        library.attention_call_size.restype = ctypes.c_size_t
-        same = library.attention_version() == VERSION
-        if not same or library.attention_call_size() != ctypes.sizeof(CallFields):
-            return None
-        passes = library.attention_forward, library.attention_backward
+        return library if library[f"{name}_version"]() == version else None
     except (OSError, AttributeError):
         return None
+
+
+def warn_of_wrong_numbers(name: str) -> None:
+    """Warn that a library fails its check, so that torch does its work."""
+    warnings.warn(
+        f"{name}.lib gives wrong numbers on this machine, so torch is used instead, which is slower; "
+        "reinstall attangent to compile it again",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
+@cache
+def load() -> AttentionLibrary | None:
+    """Load attention.lib; None if there is none of this version."""
+    library = open_library(__file__, "attention", VERSION)
+    if library is None:
+        return None
+    library.attention_call_size.restype = ctypes.c_size_t
+    if library.attention_call_size() != ctypes.sizeof(CallFields):
+        return None
+    passes = library.attention_forward, library.attention_backward
     for function in passes:
         function.argtypes = [ctypes.c_void_p] * 3
         function.restype = ctypes.c_int

@@ -4,13 +4,18 @@ The C code trusts its caller. So this module checks everything it reads, and use
 reproduced the formulas on small examples.
 """
 
-import warnings
 from functools import cache
 
 import torch
 from torch import Tensor, nn
 
-from attangent.attention.backends.cpu.library import TYPES, AttentionLibrary, CompiledPrefix, load
+from attangent.attention.backends.cpu.library import (
+    TYPES,
+    AttentionLibrary,
+    CompiledPrefix,
+    load,
+    warn_of_wrong_numbers,
+)
 from attangent.attention.backends.torch.prefix_side import TorchPrefix
 from attangent.attention.backends.torch.tokens import GradientRows, KeyValues, flash, flash_gradients
 from attangent.attention.features import Anchors, Calibrated, Elu, Learned
@@ -33,12 +38,7 @@ def trusted() -> AttentionLibrary | None:
     library = load()
     if library is None or is_right(library):
         return library
-    warnings.warn(
-        "the compiled attention gives wrong numbers on this machine, so torch is used instead: short "
-        "sequences will be slower; reinstall attangent to compile it again",
-        RuntimeWarning,
-        stacklevel=2,
-    )
+    warn_of_wrong_numbers("attention")
     return None
 
 

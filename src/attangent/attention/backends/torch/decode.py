@@ -52,12 +52,9 @@ class PrefixAlone(NamedTuple):
         """Merge the prefix with attention over tokens, out and its logsumexp; may overwrite `out`."""
         if self.merge is not None and self.merge(out, lse, q):
             return out
-        if out.dtype == lse.dtype:
-            u, level = self.attend(q)
-            return out.lerp_(u, (level - lse.unsqueeze(-1)).sigmoid_())
         u, level = self.attend(q.to(lse.dtype))
         share = (level - lse.unsqueeze(-1)).sigmoid_()
-        return torch.lerp(out.to(u.dtype), u, share).to(q.dtype)
+        return out.to(lse.dtype).lerp_(u, share).to(q.dtype)
 
 
 def is_plain(

@@ -20,17 +20,16 @@ from torch.autograd import forward_ad
 from attangent.attention._inputs import check_merge, check_scale, compute_dtype
 from attangent.attention.backends.cpu.library import CompiledPrefix
 from attangent.attention.backends.cpu.prepare import prepare, takes
+from attangent.attention.backends.torch.prefix_side import TorchPrefix
 from attangent.attention.backends.torch.tokens import GradientRows, only_wanted
 from attangent.attention.features.base import FeatureMap
 from attangent.attention.masks import Mask
 from attangent.attention.prefix import (
     Prefix,
     RaggedTokens,
-    by_state_head,
     joined_heads,
     largest_exponent,
     query_gain,
-    reflected,
 )
 from attangent.attention.shapes import Keys, Outputs, PerRow, Queries, RowNumbers, StateMass, StateZ, Values
 
@@ -259,21 +258,12 @@ def _prefix_terms(call: PrefixCall, q: Queries, Z: StateZ, mass: StateMass) -> t
 
     Differentiable; the shift counts as a constant.
     """
-    features = call.features
-    Z = Z.to(q.dtype)
-    k = mass.to(q.dtype)
-    k = reflected(k) if features.positive else k
-    sizes = features.row_sizes(Z, k)
-    if sizes is not None:
-        Z = Z / sizes.unsqueeze(-1)
-        k = k / sizes
-    gain = query_gain(call.scale, q.shape[-1])
-    x = by_state_head(q if gain == 1 else q * gain, Z.shape[0])
-    w, shift = features.evaluate(x, sizes)
-    m = w @ k.unsqueeze(-1)
+    prefix = TorchPrefix.of(call.features, Z.to(q.dtype), mass.to(q.dtype), call.scale, call.cap)
+    w, shift = call.features.evaluate(prefix.inputs(q), prefix.sizes)
+    m = w @ prefix.k.unsqueeze(-1)
     shift = torch.zeros_like(m) if shift is None else shift.detach()
     rows = q.shape[:-1]
-    return (w @ Z).reshape(*rows, Z.shape[-1]), m.reshape(*rows, 1), shift.reshape(*rows, 1)
+    return (w @ prefix.Z).reshape(*rows, Z.shape[-1]), m.reshape(*rows, 1), shift.reshape(*rows, 1)
 
 
 def portable_attention(

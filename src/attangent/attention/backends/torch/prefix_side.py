@@ -19,7 +19,7 @@ from torch import Tensor
 
 from attangent.attention.backends.torch.tokens import GradientRows
 from attangent.attention.features.base import FeatureMap
-from attangent.attention.prefix import by_state_head, largest_exponent, query_gain
+from attangent.attention.prefix import by_state_head, largest_exponent, query_gain, reflected
 from attangent.attention.shapes import Outputs, Queries, RowNumbers, StateMass, StateZ
 
 # Features computed at once: 0.8 MB of float32 stay in cache and outweigh the cost of the calls.
@@ -43,7 +43,7 @@ class TorchPrefix(NamedTuple):
 
     @classmethod
     def of(cls, features: FeatureMap, Z: StateZ, mass: StateMass, scale: float, cap: float) -> "TorchPrefix":
-        k = mass.abs() if features.positive else mass
+        k = reflected(mass) if features.positive else mass
         sizes = features.row_sizes(Z, k)
         if sizes is not None:
             Z = Z / sizes.unsqueeze(-1)
@@ -76,7 +76,7 @@ class TorchPrefix(NamedTuple):
             sums[1] = torch.where(self.mass < 0, -sums[1], sums[1])
         return sums
 
-    def _inputs(self, q: Queries) -> HeadRows:
+    def inputs(self, q: Queries) -> HeadRows:
         """Return the input of the map: (B, heads of the state, rows, d), scaled, at least float32."""
         x = by_state_head(q if q.dtype == self.Z.dtype else q.to(self.Z.dtype), self.Z.shape[0])
         return x if self.gain == 1 else x * self.gain
@@ -85,7 +85,7 @@ class TorchPrefix(NamedTuple):
         self, q: Queries, out: Outputs, lse: RowNumbers, for_backward: bool
     ) -> tuple[RowNumbers | None, RowNumbers | None]:
         positive = self.features.positive
-        w, shift = self.features.evaluate(self._inputs(q), self.sizes)
+        w, shift = self.features.evaluate(self.inputs(q), self.sizes)
         mass = torch.linalg.vecdot(w, self.k.unsqueeze(-2))
         if mass.shape != lse.shape:
             mass = mass.view(lse.shape)
@@ -97,7 +97,7 @@ class TorchPrefix(NamedTuple):
 
     def _block_gradients(self, rows: GradientRows) -> list[Tensor]:
         q, out, total, sign, grad, grad_q = rows
-        x = self._inputs(q)
+        x = self.inputs(q)
         grad, out = (tensor if tensor.dtype == x.dtype else tensor.to(x.dtype) for tensor in (grad, out))
         w, shift = self.features.evaluate(x, self.sizes)
         per_row = *w.shape[:-1], 1
