@@ -79,6 +79,12 @@ def test_the_right_key_and_open_paths_pass():
     assert [call(settings, path)[0] for path in ("/metrics", "/v1/prefixes", "/pages")] == [401] * 3
 
 
+def test_nobody_without_the_key_fills_the_memory_with_bodies():
+    settings = ServeSettings(api_key=KEY)
+    assert call(settings, "/health", parts=(b"x",))[0] == 413
+    assert call(settings, "/health", headers={"authorization": f"Bearer {KEY}"}, parts=(b"x",))[0] == 200
+
+
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8000", "", "10.0.0.1", "["])
 def test_another_name_of_this_machine_is_refused(host):
     assert call(headers={"host": host})[0] == 403

@@ -155,9 +155,14 @@ def detach(model: Model) -> Model:
     return model
 
 
-def _check_new(base: Any, config: NTKConfig, name: str, prompt: Any, states: Any) -> None:
+def check_name(name: str) -> None:
+    """Check the name of an adapter."""
     if not _NAME.fullmatch(name):
-        raise AttangentError(f"name is {name!r}, expected at most 64 letters, digits, _ and -")
+        raise AttangentError(f"name is {name!r:.80}, expected at most 64 letters, digits, _ and -")
+
+
+def _check_new(base: Any, config: NTKConfig, name: str, prompt: Any, states: Any) -> None:
+    check_name(name)
     record = find_record(base)
     if record is not None and name in record.configs:
         raise AttangentError(f"there is an adapter {name!r} already: choose another name or delete it first")

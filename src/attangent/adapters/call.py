@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from attangent.attention import Prefix, ntk_attention
 from attangent.attention.backends.torch.portable import token_part
-from attangent.attention.masks import Mask, resolve_mask
+from attangent.attention.masks import resolve_mask
 
 
 class AttentionCall(NamedTuple):
@@ -123,7 +123,8 @@ class AttentionCall(NamedTuple):
 
     def tokens(self) -> tuple[Float[Tensor, "batch heads rows value_dim"], Float[Tensor, "batch heads rows"]]:
         """Return attention over the tokens only, no dropout: output (B, H, L, dv), logsumexp (B, H, L)."""
-        return token_part(self.q, self.k, self.v, self._resolved(), self.scale, softcap=self.softcap)
+        mask = resolve_mask(*self.visible(), self.q, self.k)
+        return token_part(self.q, self.k, self.v, mask, self.scale, softcap=self.softcap)
 
     def logsumexp(self) -> Float[Tensor, "batch heads rows"]:
         """Return the logarithm of each query's mass over the tokens, (B, H, L)."""
@@ -150,6 +151,3 @@ class AttentionCall(NamedTuple):
             keys = seen.any(dim=-2).any(dim=1).expand(batch, columns)
         queries = keys if rows == columns else torch.ones(batch, rows, dtype=torch.bool, device=device)
         return queries, keys
-
-    def _resolved(self) -> Mask:
-        return resolve_mask(*self.visible(), self.q, self.k)

@@ -155,7 +155,10 @@ def _calls_interface(kind: type[nn.Module]) -> bool:
 def _layer(name: str, module: Any) -> AttentionLayer:
     config = module.config
     heads = _first(module, _HEADS) or _first(config, _HEADS)
-    key_size = _first(module, _KEY_SIZES) or _first(config, _KEY_SIZES) or _hidden(module) // (heads or 1)
+    key_size = _first(module, _KEY_SIZES) or _first(config, _KEY_SIZES)
+    if not key_size and heads:
+        hidden = _first(module, ("embed_dim", "hidden_size")) or _first(config, ("hidden_size",)) or 0
+        key_size = hidden // heads
     value_size = _first(module, _VALUE_SIZES) or _first(config, _VALUE_SIZES) or key_size
     if not heads or not key_size or not value_size:
         raise AttangentError(f"the head sizes of layer {name} ({type(module).__name__}) are unknown")
@@ -167,7 +170,3 @@ def _layer(name: str, module: Any) -> AttentionLayer:
 def _first(holder: Any, names: tuple[str, ...]) -> int | None:
     values = (getattr(holder, name, None) for name in names)
     return next((value for value in values if isinstance(value, int) and value > 0), None)
-
-
-def _hidden(module: Any) -> int:
-    return _first(module, ("embed_dim", "hidden_size")) or _first(module.config, ("hidden_size",)) or 0

@@ -1,21 +1,18 @@
 """The models that requests can name: the base model, prefixes and tuned adapters."""
 
-import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from attangent._core.errors import AttangentError
-from attangent.adapters.attaching import remove
+from attangent.adapters.attaching import check_name, remove
 from attangent.adapters.files.save import load_adapter
 from attangent.compression.prompt import BareReader, Reader, check_model
 from attangent.compression.result import load_compressed, read_notes
 from attangent.serving.protocol import ApiError
 from attangent.serving.scheduler import BASE, Scheduler
 from attangent.tuning.folders.tuned import description_of, load_generator, weights_folder
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -143,8 +140,7 @@ class Catalog:
         return self.engine.call(function).result() if self.engine.is_alive else function()
 
     def _check_free(self, name: str) -> None:
-        if not _NAME.fullmatch(name):
-            raise AttangentError(f"the name {name!r:.80} must have 1 to 64 letters, digits, - or _")
+        check_name(name)
         if name in self._models:
             raise AttangentError(f"the name {name!r} is taken; choose another")
 

@@ -111,8 +111,8 @@ class Guard:
             return
         exchange = _Exchange(scope, receive, send, self.settings)
         try:
-            self._check(scope)
-            await exchange.read_body()
+            is_known = self._check(scope)
+            await exchange.read_body(self.settings.most_bytes if is_known else 0)
             await self.app(scope, exchange.receive, exchange.send)
         except ApiError as error:
             await exchange.refuse(error)
@@ -125,7 +125,8 @@ class Guard:
             route = scope.get("route")
             self.metrics.count_request(getattr(route, "path", "other"), exchange.status or 499)
 
-    def _check(self, scope: Scope) -> None:
+    def _check(self, scope: Scope) -> bool:
+        """Check the headers; return whether the client may send a body: not without a key that is needed."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if not self.settings.allows_host(_address(f"//{host}").hostname or ""):
@@ -133,15 +134,17 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and _address(origin).netloc != host:
             raise ApiError(403, f"pages of {origin!r:.80} may not use this server")
-        path = scope["path"]
-        if self.settings.api_key is None or path in _OPEN or path.startswith("/page/"):
-            return
+        if self.settings.api_key is None:
+            return True
         received = headers.get("authorization", "")
         expected = f"Bearer {self.settings.api_key}"
-        if not hmac.compare_digest(received.encode("latin-1"), expected.encode()):
+        is_known = hmac.compare_digest(received.encode("latin-1"), expected.encode())
+        path = scope["path"]
+        if not is_known and path not in _OPEN and not path.startswith("/page/"):
             raise ApiError(
                 401, "the API key is missing or wrong; send Authorization: Bearer KEY", code="invalid_api_key"
             )
+        return is_known
 
 
 def _address(url: str) -> SplitResult:
@@ -166,17 +169,16 @@ class _Exchange:
         declared = Headers(scope=scope).get("content-length", "")
         self._declared = int(declared[:_DIGITS]) if declared.isdecimal() else 0
 
-    async def read_body(self) -> None:
+    async def read_body(self, most_bytes: int) -> None:
         """Read the body, within the limits."""
+        too_large = ApiError(413, f"the body has over {most_bytes:,} bytes; send less")
         parts = []
         size = 0
         try:
             async with asyncio.timeout(self.settings.body_seconds):
                 while not self._is_read:
-                    if max(size, self._declared) > self.settings.most_bytes:
-                        raise ApiError(
-                            413, f"the body has over {self.settings.most_bytes:,} bytes; send less"
-                        )
+                    if max(size, self._declared) > most_bytes:
+                        raise too_large
                     message = await self._receive()
                     if message["type"] == "http.disconnect":
                         raise ClientGoneError
@@ -185,8 +187,8 @@ class _Exchange:
                     self._is_read = not message.get("more_body", False)
         except TimeoutError:
             raise ApiError(408, f"the body took over {self.settings.body_seconds:g} s to arrive") from None
-        if size > self.settings.most_bytes:
-            raise ApiError(413, f"the body has over {self.settings.most_bytes:,} bytes; send less")
+        if size > most_bytes:
+            raise too_large
         self._body = b"".join(parts)
 
     async def receive(self) -> MutableMapping[str, Any]:

@@ -45,7 +45,7 @@ class RowBatch:
         self._rows: tuple[str | None, ...] | None = None
         self._ends = _end_tokens(network)
         self._windows = _windows(network)
-        self._penalty = getattr(network.generation_config, "repetition_penalty", None) or 1.0
+        self._penalty = float(getattr(network.generation_config, "repetition_penalty", None) or 1.0)
         self._last_only = "logits_to_keep" in inspect.signature(network.forward).parameters
 
     @property
@@ -188,11 +188,10 @@ class RowBatch:
         """Apply the repetition penalty of the model's generation config, as `generate` does."""
         if self._penalty == 1.0:
             return logits
-        seen = torch.tensor([*generation.ids, *generation.written])
-        scores = logits[seen]
-        return logits.scatter(
-            0, seen, torch.where(scores < 0, scores * self._penalty, scores / self._penalty)
-        )
+        from transformers import RepetitionPenaltyLogitsProcessor
+
+        seen = torch.tensor([[*generation.ids, *generation.written]])
+        return RepetitionPenaltyLogitsProcessor(self._penalty)(seen, logits[None])[0]
 
     def kv_bytes(self, generation: Generation) -> int:
         """Return the memory of the keys and values that a text sees: its tokens and its prefix."""

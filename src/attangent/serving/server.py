@@ -128,21 +128,14 @@ def open_socket(settings: ServeSettings) -> socket.socket:
     Raises:
         AttangentError: If the address is taken or not one of this machine.
     """
-    listener: socket.socket | None = None
     try:
         family, *_, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
+        return socket.create_server(address, family=family, backlog=_BACKLOG)
     except OSError as error:
-        if listener is not None:
-            listener.close()
         raise AttangentError(
             f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; choose "
             "another one with --port"
         ) from None
-    return listener
 
 
 def address_of(listener: socket.socket) -> str:

@@ -167,7 +167,7 @@ def prompt_folder(prompt, tmp_path):
 def test_facts_are_counted_and_requests_begin_with_the_marker(prompt_folder):
     engine = Engine()
     done = []
-    assert ask_engine(engine, ChatLetters(), PREFIX, prompt_folder, done.append) == (2, 3)
+    assert ask_engine(engine.complete, ChatLetters(), PREFIX, prompt_folder, done.append) == (2, 3)
     assert done == [1, 1, 1, 1]
     turn = ChatLetters()("<user>Who is the mayor?</><assistant>")["input_ids"]
     assert engine.read[0] == [1, 2, 3, *turn]

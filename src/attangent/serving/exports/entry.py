@@ -1,10 +1,10 @@
 """Export a compressed prompt to vLLM or llama.cpp and measure in its server how many answers it keeps."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
@@ -27,12 +27,8 @@ _SECONDS = 600
 _LARGEST = 1 << 26
 
 
-class Engine(Protocol):
-    """An engine that continues tokens."""
-
-    def complete(self, ids: Sequence[int], tokens: int) -> str:
-        """Return the most likely text of at most `tokens` tokens after `ids`."""
-        ...
+Complete = Callable[[Sequence[int], int], str]
+"""Returns the most likely text of at most so many tokens after these."""
 
 
 @dataclass(frozen=True)
@@ -100,17 +96,9 @@ class LlamaServer(EngineServer):
         body = {"prompt": list(ids), "n_predict": tokens, "temperature": 0, "id_slot": self.slot}
         return self.call("/completion", body | {"cache_prompt": True})
 
-    def erase(self) -> None:
-        """Empty the slot, so that nothing in it is reused."""
-        self.call(f"/slots/{self.slot}?action=erase", {})
-
-    def save(self, file: str) -> None:
-        """Save the slot to a file in the server's slot folder."""
-        self.call(f"/slots/{self.slot}?action=save", {"filename": file})
-
-    def restore(self, file: str) -> None:
-        """Read the slot from a file in the server's slot folder."""
-        self.call(f"/slots/{self.slot}?action=restore", {"filename": file})
+    def change_slot(self, action: Literal["erase", "save", "restore"], **options: str) -> None:
+        """Empty the slot, or save it to `filename` in the server's slot folder, or read it from there."""
+        self.call(f"/slots/{self.slot}?action={action}", options)
 
     def tokens_of(self, messages: Sequence[dict[str, str]]) -> list[int]:
         """Return the tokens of chat messages as the server reads them."""
@@ -228,7 +216,7 @@ def export_prompt(
         assert request.slots is not None
         _fill(server, model, prefix, request.slots / request.slot_file)
     with Stages(progress).stage("asking the engine", len(read_questions(request.folder))) as advance:
-        answers = ask_engine(server, tokenizer, prefix, request.folder, advance)
+        answers = ask_engine(server.complete, tokenizer, prefix, request.folder, advance)
     write_prefix(prefix, request.out, {request.engine: answers._asdict()})
     return Export(prefix, request.out, answers)
 
@@ -242,14 +230,14 @@ def _fill(server: LlamaServer, model: Any, prefix: EnginePrefix, path: Path) -> 
             "GGUF file of the same model and --jinja"
         )
     # Markers begin alike: the server would reuse the beginning of a prefix that the slot holds.
-    server.erase()
+    server.change_slot("erase")
     server.read(ids, 0)
-    server.save(path.name)
+    server.change_slot("save", filename=path.name)
     if not path.is_file():
         raise AttangentError(f"the server wrote no {path}; pass the folder of its --slot-save-path")
     reference = computed_layers(model, ids)
     write_whole(path, fill_slot(path.read_bytes(), prefix, reference))
-    server.restore(path.name)
+    server.change_slot("restore", filename=path.name)
 
 
 def computed_layers(model: Any, ids: list[int]) -> list[Layer]:
@@ -284,7 +272,7 @@ def read_questions(folder: Path) -> list[Question]:
 
 
 def ask_engine(
-    engine: Engine, tokenizer: Any, prefix: EnginePrefix, folder: Path, progress: Advance = no_progress
+    complete: Complete, tokenizer: Any, prefix: EnginePrefix, folder: Path, progress: Advance = no_progress
 ) -> AnswersKept:
     """Ask an engine that holds a prefix the questions of its report.
 
@@ -292,7 +280,7 @@ def ask_engine(
     least half of the questions that ask for it are answered right.
 
     Args:
-        engine: The engine.
+        complete: Asks the engine.
         tokenizer: The model's tokenizer.
         prefix: The prefix.
         folder: Folder that `attangent compress` wrote.
@@ -305,7 +293,7 @@ def ask_engine(
     replies: dict[int, list[bool]] = {}
     for question in read_questions(folder):
         asked = reader.question(tokenizer, question.text)
-        text = engine.complete([*prefix.marker.ids, *asked.tolist()], ANSWER_TOKENS)
+        text = complete([*prefix.marker.ids, *asked.tolist()], ANSWER_TOKENS)
         replies.setdefault(question.fact, []).append(holds_words(text, question.expected))
         progress(1)
     kept = sum(2 * sum(right) >= len(right) for right in replies.values())
