@@ -226,6 +226,8 @@ def differences(written: dict[str, Any], current: dict[str, Any], prefix: str = 
             changes.append(f"{prefix}{name}: {written[name]!r}, now unknown")
         elif isinstance(written[name], dict) and isinstance(current[name], dict):
             changes += differences(written[name], current[name], f"{prefix}{name}.")
+        elif name == "digests" and written[name] != current[name]:
+            changes.append("the rows have changed")
         elif written[name] != current[name]:
             changes.append(f"{prefix}{name}: {written[name]!r}, now {current[name]!r}")
     return changes

@@ -79,7 +79,7 @@ def test_any_text_survives_jsonl(tmp_path_factory, rows):
         ([CB, {**CB, "label": None}], "row 2: no label"),
         ([CB, {"premise": 3, "label": 1}], "row 2: no text in the column premise, hypothesis"),
         ([{"label": 1}], "no text column"),
-        ([CB, CB], "at least two labels"),
+        ([CB, CB], "x.jsonl has only the label entailment, expected at least two labels"),
     ],
 )
 def test_bad_rows_are_named(tmp_path, rows, message):

@@ -138,12 +138,10 @@ def read_task(
         columns = replace(columns or TextColumns(), text=task.columns)
         rows += [(path, example) for example in task.examples]
     names = tuple(labels) if labels is not None else _sorted_names({example.label for _, example in rows})
-    if len(names) < 2:
-        raise AttangentError(f"the labels are {', '.join(names) or 'none'}, expected at least two labels")
     index = {name: position for position, name in enumerate(names)}
     _check_known(rows, index)
     if labels is None:
-        _check_classes(names, len(rows))
+        _check_classes(names, rows)
     examples = tuple(replace(example, label=index[example.label]) for _, example in rows)
     return TextTask(examples, names, columns.text if columns else ())
 
@@ -183,13 +181,15 @@ def _check_label_column(path: Path, records: Sequence[Mapping[str, Any]], column
     )
 
 
-def _check_classes(names: Sequence[str], rows: int) -> None:
-    """Raise if the labels are numbers to predict rather than numbers of classes."""
+def _check_classes(names: Sequence[str], rows: Sequence[tuple[Path, TextExample]]) -> None:
+    """Raise if there is one label, or if the labels are numbers to predict rather than numbers of classes."""
+    if len(names) < 2:
+        raise AttangentError(f"{rows[0][0]} has only the label {names[0]}, expected at least two labels")
     if len(names) <= _MANY_VALUES or not all(is_number(name) for name in names):
         return
-    if len(names) > rows / 3 or not all(float(name).is_integer() for name in names):
+    if len(names) > len(rows) / 3 or not all(float(name).is_integer() for name in names):
         raise AttangentError(
-            f"the labels are {len(names)} different numbers in {rows} rows; pass --task regression to "
+            f"the labels are {len(names)} different numbers in {len(rows)} rows; pass --task regression to "
             "predict numbers, or write the classes as words."
         )
 
