@@ -65,6 +65,6 @@ def test_a_weight_that_was_paged_out_has_the_same_values(tmp_path):
     mapped = torch.from_file(str(tmp_path / "weight"), size=len(values))
     for weight in (mapped[5:], values, torch.zeros(3)):
         before = weight.clone()
-        page_out(weight)
+        page_out([weight])
         return_freed()
         assert torch.equal(weight, before)

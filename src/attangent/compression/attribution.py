@@ -22,9 +22,9 @@ from attangent.compression.text import SINKS, PackedText, Turn, sharing_rows
 
 # Minimum width of a row: short turns share one.
 WIDTH = 96
-# Number of the teacher's most likely tokens that count one by one; all others count as one.
-_LIKELIEST = 256
-# Maximum number of effects in memory at a time, per query head of a KV head.
+# Number of the teacher's most likely tokens per position; the tokens of all positions of a row are compared.
+_LIKELIEST = 64
+# Maximum number of effects in memory at a time.
 _EFFECTS = 9 << 20
 # Answers more certain than this count as certain: their gradients say nothing about the prompt.
 _LARGEST_MARGIN = 8.0
@@ -92,36 +92,26 @@ def _counted(turns: Sequence[Turn]) -> Iterator[Tensor]:
 
 @dataclass(frozen=True)
 class Teacher:
-    """The model's next-token distribution with the whole prompt.
+    """The model's next-token distribution with the whole prompt, over the tokens that are likely in a row.
 
     Attributes:
-        tokens: Most likely tokens (T, 256).
-        log_chances: Their log probabilities (T, 256).
-        log_rest: Log probability (T) of all others together.
+        tokens: Tokens (K) that are among the most likely ones at some position.
+        log_chances: Log probabilities (T, K) among these tokens.
     """
 
-    tokens: Int[Tensor, "T top"]
-    log_chances: Float[Tensor, "T top"]
-    log_rest: Float[Tensor, " T"]
+    tokens: Int[Tensor, " K"]
+    log_chances: Float[Tensor, "T K"]
 
     @classmethod
     def of(cls, logits: Float[Tensor, "T vocabulary"]) -> "Teacher":
         """Keep the most likely tokens of these logits."""
-        log_chances = logits.float().log_softmax(dim=-1)
-        top = log_chances.topk(min(_LIKELIEST, log_chances.shape[-1]), dim=-1)
-        return cls(top.indices, top.values, _log_rest(top.values))
+        tokens = logits.topk(min(_LIKELIEST, logits.shape[-1]), dim=-1).indices.unique()
+        return cls(tokens, logits[:, tokens].float().log_softmax(dim=-1))
 
-    def divergence(self, logits: Float[Tensor, "T vocabulary"]) -> Float[Tensor, ""]:
-        """Return the mean over positions of KL(teacher || student)."""
-        student = logits.float().log_softmax(dim=-1).gather(-1, self.tokens)
-        top = (self.log_chances.exp() * (self.log_chances - student)).sum(dim=-1)
-        rest = self.log_rest.exp() * (self.log_rest - _log_rest(student))
-        return (top + rest).mean()
-
-
-def _log_rest(log_chances: Tensor) -> Tensor:
-    """Return log(1 - sum of probabilities), bounded below so that gradients stay finite."""
-    return torch.log1p(-log_chances.exp().sum(dim=-1).clamp(max=1 - 1e-6))
+    def divergence(self, logits: Float[Tensor, "T K"]) -> Float[Tensor, ""]:
+        """Return the mean over positions of KL(teacher || student) from the student's logits of `tokens`."""
+        student = logits.float().log_softmax(dim=-1)
+        return (self.log_chances.exp() * (self.log_chances - student)).sum(dim=-1).mean()
 
 
 @dataclass

@@ -6,8 +6,9 @@ queries. Fitted states and reported effects are computed in the model's dtype. Q
 with the full and with the compressed prompt.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,6 +25,19 @@ Halved = dict[nn.Linear, Tensor]
 """Weights in bfloat16 by layer."""
 
 
+@dataclass(frozen=True)
+class HalvedProduct:
+    """The `forward` of a linear layer with the weight in bfloat16."""
+
+    weight: Tensor
+    bias: Tensor | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the product in float32."""
+        result = F.linear(x.bfloat16(), self.weight).float()
+        return result if self.bias is None else result + self.bias
+
+
 @contextmanager
 def fast_products(model: Any, halved: Halved | None = None) -> Iterator[None]:
     """Let the linear layers of a model multiply in bfloat16 if the processor is faster that way.
@@ -34,11 +48,9 @@ def fast_products(model: Any, halved: Halved | None = None) -> Iterator[None]:
     """
     halved = {} if halved is None else halved
     layers = [layer for layer in model.modules() if has_fast_products() and _is_large(layer)]
+    page_out(_halve([layer for layer in layers if layer not in halved], halved))
     for layer in layers:
-        if layer not in halved:
-            halved[layer] = layer.weight.detach().bfloat16()
-            page_out(layer.weight)
-        layer.forward = _product(layer, halved[layer])
+        layer.forward = HalvedProduct(halved[layer], layer.bias)
     try:
         yield
     finally:
@@ -59,9 +71,8 @@ def _is_large(layer: nn.Module) -> bool:
     return weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.numel() >= _SMALLEST
 
 
-def _product(layer: nn.Linear, weight: Tensor) -> Callable[[Tensor], Tensor]:
-    def product(x: Tensor) -> Tensor:
-        result = F.linear(x.bfloat16(), weight).float()
-        return result if layer.bias is None else result + layer.bias
-
-    return product
+def _halve(layers: Sequence[nn.Linear], halved: Halved) -> Iterator[Tensor]:
+    """Convert the weights; yield each so that it can be dropped before the next one is converted."""
+    for layer in layers:
+        halved[layer] = layer.weight.detach().bfloat16()
+        yield layer.weight

@@ -3,9 +3,12 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -15,11 +18,10 @@ from attangent.adapters.call import AttentionCall
 from attangent.adapters.layers import attention_layers
 from attangent.attention import Prefix
 from attangent.attention.backends.torch.portable import merged
+from attangent.compression.bfloat16 import HalvedProduct
 from attangent.compression.prompt_cache import (
     Handler,
     PromptCache,
-    by_kv_head,
-    by_sequence,
     prompt_part,
     whole_prompt,
     with_states,
@@ -31,6 +33,8 @@ _HANDLER = "attangent_handler"
 _PREFILL = 512
 # Maximum number of logits computed at a time: few enough to stay in the processor's cache.
 _CHUNK = 1 << 19
+# Number of tokens whose logits are compared to learn whether they may be computed alone.
+_COMPARED = 64
 
 
 @contextmanager
@@ -216,6 +220,45 @@ def leaf_embeddings(model: Any) -> Iterator[list[Tensor]]:
         hook.remove()
 
 
+@contextmanager
+def only_logits_of(model: Any, tokens: Tensor) -> Iterator[None]:
+    """Let the output layer compute the logits of some tokens only; `can_choose_logits` must be true."""
+    head = model.get_output_embeddings()
+    before = vars(head).get("forward")
+    bias = None if head.bias is None else head.bias.detach()[tokens]
+    if isinstance(before, HalvedProduct):
+        head.forward = HalvedProduct(before.weight[tokens], bias)
+    else:
+        head.forward = partial(F.linear, weight=head.weight.detach()[tokens], bias=bias)
+    try:
+        yield
+    finally:
+        del head.forward
+        if before is not None:
+            head.forward = before
+
+
+def can_choose_logits(model: Any) -> bool:
+    """Return whether the output layer may compute the logits of some tokens only."""
+    head = model.get_output_embeddings()
+    # Quantised layers store their weights in other ways, and hooks may expect all logits.
+    if type(head) is not nn.Linear or type(head.weight) is not nn.Parameter:
+        return False
+    if head._forward_hooks or head._forward_pre_hooks or vars(head).keys() & {"_hf_hook", "_old_forward"}:
+        return False
+    # Steps after the layer may be elementwise, such as a softcap, or need every token: compare.
+    ids = torch.zeros(1, 1, dtype=torch.long, device=model.device)
+    tokens = torch.arange(0, len(head.weight), max(2, len(head.weight) // _COMPARED), device=model.device)
+    try:
+        with torch.no_grad():
+            expected = model(ids, use_cache=False).logits[..., tokens]
+            with only_logits_of(model, tokens):
+                logits = model(ids, use_cache=False).logits
+    except (IndexError, RuntimeError):
+        return False
+    return logits.shape == expected.shape and torch.allclose(logits, expected, atol=1e-3, rtol=1e-3)
+
+
 class Room:
     """Reusable memory for large tensors: allocating it again takes longer than filling it."""
 
@@ -275,8 +318,8 @@ class LayerEffects:
 
     Attributes:
         attention: Largest attention (Hkv, m) of any query to each token.
-        effects: Effects (Hkv, B, H / Hkv, L, m) of the tokens on every query.
-        sums: Sum (B, L) of all effects on each position.
+        effects: Largest effect (Hkv, B, L, m) of each token on the queries of a KV head, by position.
+        sums: Sum (B, L) of the effects of all tokens on all queries, by position.
     """
 
     attention: Tensor
@@ -297,52 +340,44 @@ class LayerEffects:
 
     def record(self, q: Tensor, gradient: Tensor, output: Tensor, total: Tensor) -> Tensor:
         """Record effects and attention; return the gradient in the queries through the prompt's logits."""
-        batch, heads, rows, _ = q.shape
+        batch, heads, length, _ = q.shape
         kv_heads, tokens, _ = self.keys.shape
+        group = heads // kv_heads
         of_output = (gradient * output).sum(dim=-1, keepdim=True)
-        grouped = [by_kv_head(x, kv_heads) for x in (q, gradient, of_output, total.unsqueeze(-1))]
-        effects = self.room.empty(self.call.layer, (kv_heads, grouped[0].shape[1], tokens), q)
+        of_queries = torch.empty_like(q)
         self.attention = q.new_zeros(kv_heads, tokens)
-        of_queries = torch.empty_like(grouped[0])
-        sums = torch.empty_like(grouped[2])
-        for head in range(kv_heads):
-            for some in _slices(len(of_queries[head]), tokens):
-                queries = [x[head, some] for x in grouped]
-                of_queries[head, some] = self._record_chunk(head, queries, effects[head, some])
-                sums[head, some] = effects[head, some].sum(dim=1, keepdim=True)
-        self.effects = effects.view(kv_heads, batch, heads // kv_heads, rows, tokens)
-        self.sums = by_sequence(sums, q).sum(dim=(1, 3))
-        return by_sequence(of_queries, q)
+        self.sums = q.new_zeros(batch, length)
+        self.effects = self.room.empty(self.call.layer, (kv_heads, batch, length, tokens), q)
+        # All queries of a KV head at some positions of a row, few enough to stay in the processor's cache.
+        at_once = max(1, _CHUNK // (tokens * group))
+        for head, row in product(range(kv_heads), range(batch)):
+            of_head = slice(head * group, (head + 1) * group)
+            for start in range(0, length, at_once):
+                some = slice(start, start + at_once)
+                queries = [x[row, of_head, some] for x in (q, gradient, of_output, total.unsqueeze(-1))]
+                of_queries[row, of_head, some], effects = self._chunk(head, *queries)
+                self.sums[row, some] += effects.sum(dim=(0, 2))
+                torch.amax(effects, dim=0, out=self.effects[head, row, some])
+        return of_queries
 
-    def _record_chunk(self, head: int, queries: Sequence[Tensor], effects: Tensor) -> Tensor:
-        """Write the effects (n, m) on some queries of a KV head; return the gradient in them (n, d).
+    def _chunk(
+        self, head: int, q: Tensor, gradient: Tensor, of_output: Tensor, total: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the gradient in some queries (group, n, d) of a KV head and the effects (group, n, m).
 
-        `queries` holds q and g (n, d), g.o and the logsumexp (n, 1).
+        `of_output` holds g.o and `total` the logsumexp (group, n, 1).
         """
-        q, g, of_output, total = queries
         softcap = self.call.softcap
         logits = self.call.scores(q, self.keys[head])
         # d(softcap tanh(x / softcap)) / dx = 1 - (logit / softcap)^2, taken before the logits are overwritten
         bent = None if softcap is None else 1 - (logits / softcap).square()
         paid = logits.sub_(total).exp_()
-        torch.maximum(self.attention[head], paid.amax(dim=0), out=self.attention[head])
-        slopes = (g @ self.values[head].mT).sub_(of_output).mul_(paid)
-        torch.abs(slopes, out=effects)
-        if bent is not None:
-            slopes *= bent
-        return slopes @ self.keys[head] * self.call.scale
+        torch.maximum(self.attention[head], paid.amax(dim=(0, 1)), out=self.attention[head])
+        slopes = (gradient @ self.values[head].mT).sub_(of_output).mul_(paid)
+        of_queries = (slopes if bent is None else slopes * bent) @ self.keys[head] * self.call.scale
+        return of_queries, slopes.abs_()
 
     def largest_effects(self, weights: Float[Tensor, "batch length"]) -> Float[Tensor, "kv_heads m"]:
         """Return the largest weighted effect of each token on any query."""
-        kv_heads, batch, group, rows, tokens = self.effects.shape
-        by_query = weights.unsqueeze(1).expand(batch, group, rows).reshape(-1, 1)
-        largest = self.effects.new_zeros(kv_heads, tokens)
-        for head, effects in zip(largest, self.effects.flatten(1, 3), strict=True):
-            for some in _slices(len(by_query), tokens):
-                torch.maximum(head, (effects[some] * by_query[some]).amax(dim=0), out=head)
-        return largest
-
-
-def _slices(rows: int, tokens: int) -> Iterator[slice]:
-    each = max(1, _CHUNK // tokens)
-    return (slice(start, start + each) for start in range(0, rows, each))
+        largest = [(effects * weights.unsqueeze(-1)).amax(dim=(0, 1)) for effects in self.effects]
+        return torch.stack(largest)

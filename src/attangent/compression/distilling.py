@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import Anchors
 from attangent.attention.prefix import RaggedTokens
 from attangent.compression.attribution import LessonRow, Teacher
+from attangent.compression.capture import can_choose_logits, only_logits_of
 from attangent.compression.prompt_cache import PromptCache, PromptState, whole_prompt, with_states
 from attangent.compression.resume_cache import ResumeCache
 
@@ -165,9 +167,10 @@ def distill_states(
     rate = plan.rate if rate is None else rate
     teachers = {} if teachers is None else teachers
     order = _order(len(lessons), plan)
+    chooses = can_choose_logits(model)
     for step in range(first, plan.steps):
         optimizer.zero_grad()
-        loss = _add_gradients(model, cache, prefixes, lessons, order[step].tolist(), teachers)
+        loss = _add_gradients(model, cache, prefixes, lessons, order[step].tolist(), teachers, chooses)
         rate = fitting_rate(loss) if rate is None else rate
         for group in optimizer.param_groups:
             group["lr"] = rate * _cosine(step, plan.steps)
@@ -185,10 +188,12 @@ def _add_gradients(
     lessons: Sequence[LessonRow],
     rows: Sequence[int],
     teachers: dict[int, Teacher],
+    chooses: bool,
 ) -> float:
     """Add the gradients of the mean divergence over the counted positions of these rows; return its value.
 
-    Rows are read one by one, which bounds the memory; teachers are asked once.
+    Rows are read one by one, which bounds the memory; teachers are asked once. `chooses` says whether the
+    model can compute the logits of the teacher's tokens only.
     """
     # Without this list a model whose weights may be trained would get gradients too.
     trained = [part for prefix in prefixes.values() for part in prefix.parameters() if part.requires_grad]
@@ -198,8 +203,10 @@ def _add_gradients(
         if row not in teachers:
             with torch.no_grad():
                 teachers[row] = Teacher.of(lessons[row].logits(model, cache.length, whole_prompt(cache)))
-        logits = lessons[row].logits(model, cache.length, with_states(prefixes))
-        loss = teachers[row].divergence(logits) * (len(logits) / total)
+        tokens = teachers[row].tokens
+        with only_logits_of(model, tokens) if chooses else nullcontext():
+            logits = lessons[row].logits(model, cache.length, with_states(prefixes))
+        loss = teachers[row].divergence(logits if chooses else logits[:, tokens]) * (len(logits) / total)
         loss.backward(inputs=trained)
         mean += loss.item()
     return mean

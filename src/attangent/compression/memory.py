@@ -3,6 +3,7 @@
 import ctypes
 import mmap
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,20 @@ def return_freed() -> None:
         trim(0)
 
 
-def page_out(weight: Tensor) -> None:
-    """Drop a weight that is mapped from a file from memory; the next use reads it again.
+def page_out(weights: Iterable[Tensor]) -> None:
+    """Drop weights that are mapped from a file from memory; the next use reads them again.
 
     A weight that is not mapped from a file stays, and so does any on other systems than Linux.
     """
-    # Only whole pages can be dropped.
-    start = -(-weight.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
-    end = (weight.data_ptr() + weight.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
-    if sys.platform == "linux" and any(first <= start < end <= last for first, last in _mapped_files()):
-        _libc().madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_PAGEOUT)
+    if sys.platform != "linux":
+        return
+    mapped = _mapped_files()
+    for weight in weights:
+        # Only whole pages can be dropped.
+        start = -(-weight.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+        end = (weight.data_ptr() + weight.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+        if any(first <= start < end <= last for first, last in mapped):
+            _libc().madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_PAGEOUT)
 
 
 def _mapped_files() -> list[tuple[int, int]]:

@@ -353,6 +353,7 @@ class CompressionRun:
         text = self.held_out
         # The model computes in its own dtype here: its weights need the memory of the bfloat16 ones.
         self._halved.clear()
+        return_freed()
         with self.stages.stage("measuring", len(text)) as advance:
             return measure_fidelity(self.model, cache, compressed.states, text, advance)
 

@@ -17,18 +17,18 @@ from attangent.adapters.call import AttentionCall
 from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import Anchors
 from attangent.attention.fit import non_negative_minimum
-from attangent.compression.prompt_cache import Attended, PromptState, attended
+from attangent.compression.prompt_cache import PromptState, attention_by_head
 
 _MASS_RIDGE = 1e-4
 _SMALLEST_MASS = 1e-8
 _VALUE_RIDGE = 1e-2
 _ROWS = 1 << 25
 _ROWS_PER_TOKEN = 6
-# Maximum number of logits computed at a time: few enough to stay in the processor's cache.
-_AT_ONCE = 1 << 19
 _REFINING_STEPS = 25
 _REFINING_RATE = 0.03
 _REFINED_ON = 1024
+# Squared error, relative to the output's square, below which a solution is not refined.
+_NEARLY_EXACT = 1e-3
 _SMALLEST_PART = 1e-4
 
 # Keys (r, d), masses (r) and values (r, dv) of virtual tokens.
@@ -127,20 +127,14 @@ class LayerProblem:
             outer = rest_output[taken].float()
             k = keys.float()
             v = values.float()
-            prompt_output, lse = self._prompt_alone(queries, k, v)
+            alone = attention_by_head(self.call, queries[None], k[None], v[None])
+            prompt_output, lse = (part[0] for part in alone)
             total = torch.logaddexp(lse, rest_total)
             share = (lse - total).exp()
             rest = (rest_total - total).exp()
             output = share.unsqueeze(1) * prompt_output + rest.unsqueeze(1) * outer
             scaled = queries * self.call.scale
             yield HeadProblem(share, rest, outer, output, k, v, scaled, total, self.call.softcap)
-
-    def _prompt_alone(self, queries: Tensor, keys: Tensor, values: Tensor) -> Attended:
-        """Return the output (n, dv) and logsumexp (n) of attention to the prompt alone."""
-        at_once = max(1, _AT_ONCE // len(keys))
-        parts = [attended(self.call.scores(some, keys), values) for some in queries.split(at_once)]
-        output, lse = (torch.cat(kind) for kind in zip(*parts, strict=True))
-        return output, lse.squeeze(1)
 
     def state(self, solutions: Sequence[Solution]) -> PromptState:
         """Return the virtual tokens of each KV head as a state, ragged if the heads differ in size."""
@@ -208,15 +202,19 @@ def refined(
 ) -> Solution:
     """Improve keys, masses and values by a few steps of Adam on the squared error of the output.
 
-    The values are solved for once more at the end. Without `masses` these stay unchanged.
+    The values are solved for once more at the end. Without `masses` these stay unchanged. A solution that is
+    nearly exact stays unchanged too: steps on samples of the queries do not improve it.
 
     Returns:
         The refined solution, or `start` if that fits better.
     """
+    error = squared_error(problem, start)
+    if error < _NEARLY_EXACT * problem.output.square().sum(dim=1).mean().item():
+        return start
     keys, k, values = _trained(problem, start, steps, masses)
     moved = keys, k, fitted_values(problem, problem.attention_to(keys), k, values)
-    # Minibatches may end above the start, in particular when the closed form is nearly exact.
-    return min(start, moved, key=lambda solution: squared_error(problem, solution))
+    # Minibatches may end above the start.
+    return moved if squared_error(problem, moved) < error else start
 
 
 def squared_error(problem: HeadProblem, solution: Solution) -> float:

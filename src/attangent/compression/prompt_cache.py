@@ -16,7 +16,7 @@ from attangent.attention import Prefix, PrefixState, RaggedState
 from attangent.attention.backends.torch.portable import merged
 from attangent.attention.backends.torch.tokens import flash, is_fused
 from attangent.attention.features import Anchors
-from attangent.attention.masks import Mask
+from attangent.attention.masks import Mask, resolve_mask
 
 # Maximum number of logits in memory at a time.
 _LOGITS = 1 << 20
@@ -58,7 +58,7 @@ class PromptCache:
 
     def without_prompt(self, call: AttentionCall) -> Attended:
         """Attend to the tokens and to the earlier pieces, but not to this prompt."""
-        tokens = call.tokens()
+        tokens = _tokens_part(call)
         state = self.before.get(call.layer)
         return tokens if state is None else merged(tokens, state_part(call, state))
 
@@ -157,27 +157,49 @@ def state_part(call: AttentionCall, state: Prefix) -> Attended:
 def prompt_part(
     call: AttentionCall, keys: Float[Tensor, "kv_heads m d"], values: Float[Tensor, "kv_heads m dv"]
 ) -> Attended:
-    """Attend to a prompt's keys alone, a few queries at a time to bound the memory."""
-    q = by_kv_head(call.q, len(keys))
-    if _is_fused(call, q, keys, values):
-        # No logit goes to memory, which takes half the time.
-        outputs, sums = flash(q[None], keys[None], values[None], _NO_MASK, call.scale)
-        out = outputs[0]
-        lse = sums[0].unsqueeze(-1)
-    else:
-        at_once = max(1, _LOGITS // (len(keys) * keys.shape[1]))
-        parts = [attended(call.scores(part, keys), values) for part in q.split(at_once, dim=1)]
-        out, lse = (torch.cat(kind, dim=1) for kind in zip(*parts, strict=True))
-    return by_sequence(out, call.q), by_sequence(lse, call.q).squeeze(-1)
+    """Attend to a prompt's keys alone."""
+    out, lse = attention_by_head(call, by_kv_head(call.q, len(keys)), keys, values)
+    return by_sequence(out, call.q), by_sequence(lse.unsqueeze(-1), call.q).squeeze(-1)
 
 
-def _is_fused(call: AttentionCall, *tensors: Tensor) -> bool:
-    """Return whether torch's fused attention computes this call; its logsumexp has no gradient."""
+def attention_by_head(
+    call: AttentionCall,
+    q: Float[Tensor, "kv_heads n d"],
+    keys: Float[Tensor, "kv_heads m d"],
+    values: Float[Tensor, "kv_heads m dv"],
+) -> Attended:
+    """Return the output (Hkv, n, dv) and logsumexp (Hkv, n) of the queries of each KV head on its keys."""
+    fused = _fused(call, q[None], keys[None], values[None], _NO_MASK)
+    if fused is not None:
+        return fused[0][0], fused[1][0]
+    # A few queries at a time bound the memory.
+    at_once = max(1, _LOGITS // (len(keys) * keys.shape[1]))
+    parts = [attended(call.scores(part, keys), values) for part in q.split(at_once, dim=1)]
+    out, lse = (torch.cat(kind, dim=1) for kind in zip(*parts, strict=True))
+    return out, lse.squeeze(-1)
+
+
+def _tokens_part(call: AttentionCall) -> Attended:
+    """Attend to the tokens of the call alone, in at least float32."""
+    fused = None
+    if call.q.dtype in (torch.float32, torch.float64):
+        fused = _fused(call, call.q, call.k, call.v, resolve_mask(*call.visible(), call.q, call.k))
+    return call.tokens() if fused is None else fused
+
+
+def _fused(call: AttentionCall, q: Tensor, keys: Tensor, values: Tensor, mask: Mask) -> Attended | None:
+    """Return torch's fused attention if it computes this call; its logsumexp has no gradient.
+
+    No logit goes to memory, which takes half the time.
+    """
+    tensors = (q, keys, values)
     tracked = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    if call.softcap is not None or tracked or len({tensor.dtype for tensor in tensors}) > 1:
-        return False
-    q, keys, values = (tensor[None] for tensor in tensors)
-    return is_fused(q, keys, values, _NO_MASK)
+    mixed = len({tensor.dtype for tensor in tensors}) > 1
+    if call.softcap is not None or mask.empty is not None or tracked or mixed:
+        return None
+    if not is_fused(q, keys, values, mask):
+        return None
+    return flash(q, keys, values, mask, call.scale)
 
 
 def attended(logits: Float[Tensor, "*heads n m"], values: Float[Tensor, "*heads m dv"]) -> Attended:
