@@ -171,6 +171,7 @@ def test_generate_goes_on_as_it_was_tuned(tmp_path):
     assert "exact_match 1.00" in tuned.output
     assert "8 rows to complete\n" in tuned.output
     assert "'the cat' -> 'sleeps'" in tuned.output
+    assert f"  all answers: {tmp_path / 'out/seed-0/samples.csv'}\n" in tuned.output
     assert "elsewhere: perplexity of texts that the base model wrote x" in tuned.output
     asked = ("generate", "the cat", "--adapter", tmp_path / "out", "--tokens", 1)
     done = run(*asked)
@@ -181,6 +182,12 @@ def test_generate_goes_on_as_it_was_tuned(tmp_path):
     talked = RUNNER.invoke(app, chat, input="the cat\n\n")
     assert (talked.exit_code, len(talked.output.splitlines())) == (0, 1)
     assert "--budget" in str(RUNNER.invoke(app, [*chat, "--budget", "200"]).exception)
+
+
+def test_a_missing_folder_is_named_before_its_model(tmp_path):
+    done = run("generate", "the cat", "--adapter", tmp_path / "none")
+    assert "there is no" in str(done.exception)
+    assert "--model is missing" in str(run("generate", "the cat", "--adapter", tmp_path).exception)
 
 
 def test_regression_from_the_command_line(folder, tmp_path):

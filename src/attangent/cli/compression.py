@@ -221,6 +221,8 @@ def _load_either(adapter: Path | None, model: str | None) -> tuple[Any, Any]:
         loaded = load_generator(adapter, model)
         check_base(adapter, model)
         return loaded
+    if model is None and adapter is not None and not adapter.exists():
+        raise AttangentError(f"there is no {adapter}; pass a folder that `attangent tune` wrote.")
     if model is None:
         raise AttangentError("--model is missing; only a folder that `attangent tune` wrote names its model.")
     from attangent.adapters.hub import load_causal_lm

@@ -215,6 +215,8 @@ def _print_metrics(metrics: dict[str, Any], out: Path, max_tokens: int) -> None:
             f"  {prompt!r:.60} -> {answer!r:.60}"
             + ("" if answer == expected else f" (expected {expected!r:.60})")
         )
+    if "samples" in metrics:
+        typer.echo(f"  all answers: {folder / 'samples.csv'}")
     if "eval_accuracy" in metrics:
         wrong = rows - round(rows * metrics["eval_accuracy"])
         listed = f"{wrong} wrong rows: {folder / 'wrong.csv'}; " if wrong else ""
