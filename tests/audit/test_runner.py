@@ -12,7 +12,7 @@ from attangent import AttangentError
 from attangent.audit import Settings, Verdict, load, run
 from attangent.audit.results import SeedValues
 from attangent.audit.runner import ABSENT, CheckTask, data_digests, execute, progress_bar
-from attangent.audit.storing import Store
+from attangent.audit.storing import Origin, Store
 from attangent.data.places import data_file
 from tests.audit.fakes import SETTINGS, crashing, forgetful, make_claim, steady
 
@@ -193,8 +193,11 @@ def test_a_folder_without_a_run(tmp_path):
 
 
 def tasks(*checks):
+    claims = [make_claim(f"P1/{check.__name__}", check) for check in checks]
     return [
-        CheckTask(f"{check.__name__} {seed}", check, SETTINGS, seed) for check in checks for seed in range(2)
+        CheckTask(claim, Origin(claim.id, "", "", "", "quick", dict(SETTINGS), seed, "code"))
+        for claim in claims
+        for seed in range(2)
     ]
 
 
@@ -202,7 +205,7 @@ def test_checks_run_on_one_thread_and_the_caller_keeps_its_own():
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        outcomes = list(execute(tasks(steady)))
+        outcomes = [outcome for _, outcome in execute(tasks(steady))]
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
@@ -210,11 +213,11 @@ def test_checks_run_on_one_thread_and_the_caller_keeps_its_own():
 
 
 def test_a_crash_becomes_a_traceback():
-    by_name = {outcome.name: outcome for outcome in execute(tasks(crashing, forgetful))}
-    assert by_name["crashing 0"].finding is not None
-    assert by_name["crashing 1"].finding is None
-    assert "seed one is bad luck" in by_name["crashing 1"].traceback
-    assert "expected a Finding" in by_name["forgetful 0"].traceback
+    by_name = {task.name: outcome for task, outcome in execute(tasks(crashing, forgetful))}
+    assert by_name["P1/crashing seed 0"].finding is not None
+    assert by_name["P1/crashing seed 1"].finding is None
+    assert "seed one is bad luck" in by_name["P1/crashing seed 1"].traceback
+    assert "expected a Finding" in by_name["P1/forgetful seed 0"].traceback
 
 
 def test_a_check_whose_worker_died_is_a_failure_that_says_so(monkeypatch):
@@ -224,7 +227,7 @@ def test_a_check_whose_worker_died_is_a_failure_that_says_so(monkeypatch):
         yield from enumerate(map(died, tasks))
 
     monkeypatch.setattr("attangent.audit.runner.in_processes", always_dying)
-    outcomes = list(execute(tasks(steady), jobs=2))
+    outcomes = [outcome for _, outcome in execute(tasks(steady), jobs=2)]
     assert [outcome.finding for outcome in outcomes] == [None, None]
     assert all("died 3 times" in outcome.traceback for outcome in outcomes)
 

@@ -19,10 +19,10 @@ from attangent._core.files import only_writer, real_folder
 from attangent._core.parallel import ATTEMPTS, in_processes
 from attangent._core.progress import Bars
 from attangent.audit.checks import is_outdated
-from attangent.audit.claims import FIRST_SEEDS, PROFILES, Check, Claim, Settings
+from attangent.audit.claims import FIRST_SEEDS, PROFILES, Claim, Settings
 from attangent.audit.code import code_version
 from attangent.audit.finding import Finding
-from attangent.audit.proofs import Proof, checked
+from attangent.audit.proofs import checked
 from attangent.audit.registry import select
 from attangent.audit.results import Run
 from attangent.audit.storing import FindingRecord, Origin, Store
@@ -71,33 +71,23 @@ class AuditRequest:
 
 @dataclass(frozen=True)
 class CheckTask:
-    """One check to run with one seed; `name` identifies it. `refuting` tells what its proof shows."""
+    """A claim to check, and the origin of the finding: settings, seed and code."""
 
-    name: str
-    check: Check
-    settings: Settings
-    seed: int
-    proof: Callable[[], Proof] | None = None
-    refuting: bool = False
+    claim: Claim
+    origin: Origin
+
+    @property
+    def name(self) -> str:
+        return f"{self.claim.id} seed {self.origin.seed}"
 
 
 @dataclass(frozen=True)
 class CheckOutcome:
     """The outcome of a task: a finding, or the traceback of its crash."""
 
-    name: str
     seconds: float
     finding: Finding | None
     traceback: str = ""
-
-
-@dataclass(frozen=True)
-class _Job:
-    """A finding to obtain: the claim, the finding's identity, and the task that measures it."""
-
-    claim: Claim
-    origin: Origin
-    task: CheckTask
 
 
 def run(
@@ -146,21 +136,21 @@ def run(
 
 def run_in_folder(request: AuditRequest) -> tuple[Run, Run]:
     """Return the requested findings, and all findings that the folder holds. Each is read once."""
-    wanted = [job for claim in select(request.ids, request.paper) for job in _jobs(claim, request)]
+    wanted = [task for claim in select(request.ids, request.paper) for task in _tasks(claim, request)]
     folder = real_folder(request.folder)
     store = Store(folder)
     with only_writer(folder, "audit"):
         store.prepare(request.profile)
         present, problems = _tidy(store, wanted)
-        missing = wanted if request.force else [job for job in wanted if not _is_current(present, job)]
+        missing = wanted if request.force else [task for task in wanted if not _is_current(present, task)]
         present |= _measure(store, missing, request)
         failures = tuple(store.read_failures())
     everything = Run(folder, request.profile, tuple(present[stem] for stem in sorted(present)), failures, {})
     return _selection(everything, wanted, problems), everything
 
 
-def _selection(everything: Run, wanted: list[_Job], problems: dict[Path, str]) -> Run:
-    names = {(job.origin.claim, job.origin.seed) for job in wanted}
+def _selection(everything: Run, wanted: list[CheckTask], problems: dict[Path, str]) -> Run:
+    names = {(task.claim.id, task.origin.seed) for task in wanted}
     return replace(
         everything,
         records=tuple(r for r in everything.records if (r.origin.claim, r.origin.seed) in names),
@@ -169,7 +159,7 @@ def _selection(everything: Run, wanted: list[_Job], problems: dict[Path, str]) -
     )
 
 
-def _jobs(claim: Claim, request: AuditRequest) -> Iterator[_Job]:
+def _tasks(claim: Claim, request: AuditRequest) -> Iterator[CheckTask]:
     settings = claim.settings(request.profile)
     if claim.data:
         settings |= {"data": data_digests(claim.data)}
@@ -183,10 +173,7 @@ def _jobs(claim: Claim, request: AuditRequest) -> Iterator[_Job]:
             code=code,
             **{name: getattr(claim, name) for name in _DESCRIPTION},
         )
-        task = CheckTask(
-            f"{claim.id} seed {seed}", claim.check, settings, seed, claim.proof, claim.failure is not None
-        )
-        yield _Job(claim, origin, task)
+        yield CheckTask(claim, origin)
 
 
 def data_digests(names: Iterable[str]) -> dict[str, str]:
@@ -201,14 +188,14 @@ def _digest(path: Path | None) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
-def _tidy(store: Store, wanted: list[_Job]) -> tuple[dict[str, FindingRecord], dict[Path, str]]:
+def _tidy(store: Store, wanted: list[CheckTask]) -> tuple[dict[str, FindingRecord], dict[Path, str]]:
     """Return the folder's findings by name, after setting aside those that cannot be used.
 
     These are files that cannot be trusted, and findings of the wanted claims by other code with other seeds.
     """
     records, problems = store.read_all()
-    current = {job.origin.claim: job.origin.code for job in wanted}
-    stems = {job.origin.stem for job in wanted}
+    current = {task.claim.id: task.origin.code for task in wanted}
+    stems = {task.origin.stem for task in wanted}
     retained = {}
     for record in records:
         code = current.get(record.origin.claim, record.origin.code)
@@ -219,27 +206,25 @@ def _tidy(store: Store, wanted: list[_Job]) -> tuple[dict[str, FindingRecord], d
     return retained, {store.set_aside(path): f"{path.name}: {reason}" for path, reason in problems.items()}
 
 
-def _is_current(present: dict[str, FindingRecord], job: _Job) -> bool:
-    record = present.get(job.origin.stem)
-    return record is not None and record.origin.key == job.origin.key and not is_outdated(record.finding)
+def _is_current(present: dict[str, FindingRecord], task: CheckTask) -> bool:
+    record = present.get(task.origin.stem)
+    return record is not None and record.origin.key == task.origin.key and not is_outdated(record.finding)
 
 
-def _measure(store: Store, missing: list[_Job], request: AuditRequest) -> dict[str, FindingRecord]:
-    """Run the missing jobs, write their findings, and return the findings by name."""
-    longest_first = sorted(missing, key=lambda job: -job.claim.seconds)
-    by_name = {job.task.name: job for job in longest_first}
+def _measure(store: Store, missing: list[CheckTask], request: AuditRequest) -> dict[str, FindingRecord]:
+    """Run the missing tasks, write their findings, and return the findings by name."""
+    longest_first = sorted(missing, key=lambda task: -task.claim.seconds)
     versions = _versions()
     records = {}
-    expected = {name: job.claim.seconds for name, job in by_name.items()}
+    expected = {task.name: task.claim.seconds for task in longest_first}
     with progress_bar(expected, request.quiet) as advance:
-        for outcome in execute([job.task for job in longest_first], request.jobs, request.dask):
-            origin = by_name[outcome.name].origin
+        for task, outcome in execute(longest_first, request.jobs, request.dask):
             if outcome.finding is None:
-                store.write_failure(origin, outcome.traceback)
+                store.write_failure(task.origin, outcome.traceback)
             else:
-                record = FindingRecord(origin, outcome.finding, outcome.seconds, versions)
-                records[origin.stem] = store.write(record)
-            advance(outcome.name)
+                record = FindingRecord(task.origin, outcome.finding, outcome.seconds, versions)
+                records[task.origin.stem] = store.write(record)
+            advance(task.name)
     return records
 
 
@@ -272,38 +257,43 @@ def progress_bar(expected: dict[str, float], quiet: bool = False) -> Iterator[Ca
         yield advance
 
 
-def execute(tasks: list[CheckTask], jobs: int = 1, dask: str | None = None) -> Iterator[CheckOutcome]:
-    """Run the tasks and yield each outcome as soon as it arrives, in no particular order."""
+def execute(
+    tasks: list[CheckTask], jobs: int = 1, dask: str | None = None
+) -> Iterator[tuple[CheckTask, CheckOutcome]]:
+    """Run the tasks and yield each with its outcome as soon as it arrives, in no particular order."""
     if dask is not None:
         from attangent._core.parallel import on_cluster
 
-        yield from (outcome for _, outcome in on_cluster(measure, tasks, dask, _died))
+        outcomes = on_cluster(measure, tasks, dask, _died)
     elif jobs == 1:
-        yield from _in_this_process(tasks)
+        outcomes = _in_this_process(tasks)
     else:
-        yield from (outcome for _, outcome in in_processes(measure, tasks, jobs, _died))
+        outcomes = in_processes(measure, tasks, jobs, _died)
+    for number, outcome in outcomes:
+        yield tasks[number], outcome
 
 
 def measure(task: CheckTask) -> CheckOutcome:
     """Run one check on one thread; a crash becomes a traceback."""
     _use_one_thread()
     start = time.perf_counter()
+    claim = task.claim
     trace = ""
     try:
-        finding = task.check(task.settings, task.seed)
+        finding = claim.check(Settings(**task.origin.settings), task.origin.seed)
         if not isinstance(finding, Finding):
             raise TypeError(f"the check of {task.name} returned {type(finding).__name__}; expected a Finding")
-        if task.proof is not None:
-            finding = replace(finding, proof=checked(task.proof), refuted=task.refuting)
+        if claim.proof is not None:
+            finding = replace(finding, proof=checked(claim.proof), refuted=claim.failure is not None)
     except Exception:
         finding = None
         trace = traceback.format_exc()
-    return CheckOutcome(task.name, time.perf_counter() - start, finding, trace)
+    return CheckOutcome(time.perf_counter() - start, finding, trace)
 
 
 def _died(task: CheckTask) -> CheckOutcome:
     """Return the outcome of a task whose worker died at every attempt."""
-    return CheckOutcome(task.name, 0.0, None, f"the process that ran this check died {ATTEMPTS} times")
+    return CheckOutcome(0.0, None, f"the process that ran this check died {ATTEMPTS} times")
 
 
 def _use_one_thread() -> None:
@@ -314,14 +304,14 @@ def _use_one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def _in_this_process(tasks: Iterable[CheckTask]) -> Iterator[CheckOutcome]:
+def _in_this_process(tasks: list[CheckTask]) -> Iterator[tuple[int, CheckOutcome]]:
     import torch
     from threadpoolctl import threadpool_limits
 
     threads = torch.get_num_threads()
     with threadpool_limits(1):
         try:
-            for task in tasks:
-                yield measure(task)
+            for number, task in enumerate(tasks):
+                yield number, measure(task)
         finally:
             torch.set_num_threads(threads)
