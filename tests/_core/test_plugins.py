@@ -1,5 +1,6 @@
 """Parts of other packages: used by name like ours, and left out with a warning if they are broken."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,8 @@ def install(tmp_path, monkeypatch):
 
     yield installed
     installed_parts.cache_clear()
+    for path in EXAMPLES.glob("*.py"):
+        sys.modules.pop(path.stem, None)
 
 
 def test_methods_of_a_package_have_their_names(install):
