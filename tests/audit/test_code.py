@@ -85,6 +85,11 @@ def test_findings_of_one_paper_do_not_depend_on_another_papers_claims():
         assert "attangent.audit.registry" not in reached
 
 
+def test_showing_a_finding_is_no_part_of_measuring_it():
+    for id, claim in registry.all_claims().items():
+        assert not [n for n in code._reachable(claim.module) if n.startswith("attangent.audit.report")], id
+
+
 def test_a_check_of_p2_depends_on_its_network():
     reached = code._reachable("attangent.papers.p2_softmax.claims.convergence")
     assert {"attangent.kernels.network", "attangent._core.random", "attangent.audit.finding"} <= reached
@@ -115,11 +120,6 @@ def test_a_package_that_computes_something_counts_as_a_whole(package):
     before = version()
     (package / "room/__init__.py").write_text(LAZY + "print(2)\n")
     assert version() != before
-
-
-def test_showing_a_finding_is_no_part_of_measuring_it():
-    for id, claim in registry.all_claims().items():
-        assert not [n for n in code._reachable(claim.module) if n.startswith("attangent.audit.report")], id
 
 
 @pytest.mark.parametrize("room", ["attention", "kernels", "icl", "stages", "adapters", "audit"])

@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from attangent import AttangentError
 from attangent.audit import load, plugins, registry
 from attangent.audit.plugins import write_new_claims
 from attangent.audit.report.page import render
+from attangent.cli.commands import app
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "claims"
 
@@ -42,12 +44,26 @@ def packages(tmp_path_factory):
     return folder, install(place / "site", points, EXAMPLE, folder)
 
 
+@pytest.fixture
+def installed(packages, monkeypatch):
+    """The packages of claims in this process, and no others; nothing of them is left behind."""
+    for path in packages[1]["PYTHONPATH"].split(os.pathsep):
+        monkeypatch.syspath_prepend(path)
+    monkeypatch.setattr(registry, "_claims", {})
+    plugins.claim_packages.cache_clear()
+    yield
+    plugins.claim_packages.cache_clear()
+    for name in [name for name in sys.modules if name.startswith(("rahimi2007", "my_paper_claims"))]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("installed")
 def test_the_example_and_a_new_package_are_run_stored_and_shown(packages, tmp_path):
-    folder, environment = packages
-    assert (folder / "pyproject.toml").read_text().count("my_paper_claims") == 2
+    assert (packages[0] / "pyproject.toml").read_text().count("my_paper_claims") == 2
     out = tmp_path / "run"
     ids = ("Rahimi2007/claim-1", "Rahimi2007/equation-2", "MyPaper/lemma-1")
-    attangent(environment, "audit", *ids, "--jobs", "2", "--out", str(out))
+    done = CliRunner().invoke(app, ["audit", *ids, "--jobs", "2", "--out", str(out)])
+    assert done.exit_code == 0, done.output
     run = load(out)
     assert {result.claim: result.verdict.value for result in run.results()} == dict.fromkeys(ids, "holds")
     assert 'id="Rahimi2007/claim-1"' in render(run)

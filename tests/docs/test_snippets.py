@@ -24,10 +24,10 @@ ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 SMALLER = {
     "benchmarks/suites/compression/texts/documents/building/": "",
     "src/attangent/data/samples/": "",
-    "'P2/lemma-*' --seeds 5": "P2/definition-3.6 --seeds 1",
+    "'P2/lemma-*' --seeds 5": "P2/definition-3.6 --seeds 1 --jobs 1",
     "'P2/lemma-*' --seed 100 --seeds 5": "P2/definition-3.6 --seed 100 --seeds 1",
-    "--profile quick --out audit-quick": "P2/definition-3.6 --profile quick --out audit-quick",
-    "--profile full --out audit-full": "P2/definition-3.6 --profile full --out audit-full",
+    "--profile quick --out audit-quick": "P2/definition-3.6 --profile quick --jobs 1 --out audit-quick",
+    "--profile full --out audit-full": "P2/definition-3.6 --profile full --jobs 1 --out audit-full",
     "~/datasets": "datasets",
     "prompts=16": "prompts=2",
     "--jobs 2 --quiet": "--jobs 1 --quiet",
@@ -35,7 +35,7 @@ SMALLER = {
     'model="handbook", messages': 'max_tokens=4, model="handbook", messages',
     "legal=contracts --adapter support=run": "legal=handbook",
 }
-"""Parts of commands, and what takes their place here: shorter files, one claim, local folders."""
+"""Parts of commands, and what takes their place here: shorter files, one claim, one process, local folders."""
 BEFORE = {
     "calls.md": ["attangent tune --model {encoder} --train tickets.csv --method probe --out run"],
     "serve.md": [
