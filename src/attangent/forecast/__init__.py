@@ -10,9 +10,8 @@ from attangent._core.errors import AttangentError
 from attangent._core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from attangent.forecast.pipeline.columns import forecast_frame
     from attangent.forecast.pipeline.evaluation import Evaluation, evaluate
-    from attangent.forecast.pipeline.forecaster import SeriesForecaster
+    from attangent.forecast.pipeline.forecaster import SeriesForecaster, forecast_frame
     from attangent.forecast.pipeline.result import SeriesForecast
 
 ModelName = Literal[
@@ -41,7 +40,7 @@ _HOMES = {
     "SeriesForecast": "pipeline.result",
     "SeriesForecaster": "pipeline.forecaster",
     "evaluate": "pipeline.evaluation",
-    "forecast_frame": "pipeline.columns",
+    "forecast_frame": "pipeline.forecaster",
 }
 _P5 = "attangent.papers.p5_forecasting"
 _MOVED = {

@@ -3,17 +3,15 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
-
-Array = NDArray[np.float64]
-Counts = NDArray[np.int64]
+from attangent.forecast.data.panel import Array, Integers, Mask
 
 DAY = 86_400 * 10**9
 """Nanoseconds."""
@@ -152,12 +150,10 @@ def _in_zone(utc: pd.DatetimeIndex, shown: pd.Series) -> pd.DatetimeIndex:
     aware = utc.tz_localize("UTC")
     if shown.isna().any():
         return aware
-    minutes = {offset: _minutes(offset) for offset in shown.unique()}
-    offsets = pd.to_timedelta(shown.map(minutes), unit="min")
-    if len(set(minutes.values())) == 1:
-        first = next(iter(minutes.values()))
-        fixed = f"UTC{'+' if first >= 0 else '-'}{abs(first) // 60:02d}:{abs(first) % 60:02d}"
-        return aware if first == 0 else aware.tz_convert(fixed)
+    by_text = {offset: datetime.strptime(offset, "%z").utcoffset() for offset in shown.unique()}
+    offsets = pd.to_timedelta(shown.map(by_text))
+    if offsets.nunique() == 1:
+        return aware.tz_convert(timezone(offsets.iloc[0].to_pytimedelta()))
     for name in _ZONES:
         try:
             local = aware.tz_convert(ZoneInfo(name))
@@ -167,13 +163,6 @@ def _in_zone(utc: pd.DatetimeIndex, shown: pd.Series) -> pd.DatetimeIndex:
         if np.array_equal(apart, offsets.to_numpy().astype(apart.dtype)):
             return local
     return aware
-
-
-def _minutes(offset: str) -> int:
-    if offset == "Z":
-        return 0
-    digits = offset[1:].replace(":", "")
-    return (1 if offset[0] == "+" else -1) * (60 * int(digits[:2]) + int(digits[2:]))
 
 
 @dataclass(frozen=True)
@@ -255,7 +244,7 @@ class TimeStep:
             return np.busday_count(np.datetime64("1970-01-01"), days).astype(np.float64)
         return clock.as_unit("ns").asi8 / self.size
 
-    def apart(self, start: Any, steps: Counts) -> pd.Index:
+    def apart(self, start: Any, steps: Integers) -> pd.Index:
         """Return the times that are `steps` after `start`, or before it if negative."""
         if self.kind == "number":
             return pd.Index(int(start) + self.size * steps)
@@ -279,7 +268,7 @@ class TimeStep:
         return times.tz_localize(start.tz, ambiguous=first, nonexistent="shift_forward")
 
 
-def find_step(times: pd.Index, same_series: NDArray[np.bool_]) -> TimeStep | None:
+def find_step(times: pd.Index, same_series: Mask) -> TimeStep | None:
     """Return the step of most neighbouring times, or None if no two belong to one series.
 
     Args:
@@ -316,7 +305,7 @@ def step_of(freq: str | int) -> TimeStep:
     return step or TimeStep("number", 1)
 
 
-def _months(clock: pd.DatetimeIndex, same: NDArray[np.bool_], gaps: Counts) -> TimeStep | None:
+def _months(clock: pd.DatetimeIndex, same: Mask, gaps: Integers) -> TimeStep | None:
     """Return a step in months if all times fall on one day of the month, or on its (working) end."""
     if gaps.min() < 27 * DAY:
         return None
@@ -340,7 +329,7 @@ def clock_went_back(times: pd.Index) -> bool:
     return bool(night.all() and (times != times.normalize()).any())
 
 
-def _usual(values: Counts) -> int:
+def _usual(values: Integers) -> int:
     """Return the most common value, or the median if values scatter (times with jitter)."""
     distinct, counts = np.unique(values, return_counts=True)
     most = int(np.argmax(counts))

@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
 from attangent.forecast.data.calendar import as_times
+from attangent.forecast.data.panel import Array
 from attangent.forecast.data.series import SeriesSet
 from attangent.forecast.data.tables import as_frame, listed
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from attangent.forecast.data.panel import SHORTEST
+from attangent.forecast.data.panel import SHORTEST, Array, Integers, Mask
 from attangent.forecast.data.tables import MOST_FILLED
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 Gaps = Literal["auto", "zero", "interpolate", "skip"]
 """Meaning of a missing row; "auto" decides per series and per kind of gap."""
-GAPS = get_args(Gaps)
 FEWEST_RUNS = 3
 RUNS_PER_VALUE = 0.05
 """Missing times are scattered if they form at least three runs, and one per twenty values."""

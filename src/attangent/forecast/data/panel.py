@@ -12,6 +12,7 @@ from attangent._core.errors import AttangentError
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 SHORTEST = 3
 """Fewest values of a series that can be forecast."""
@@ -105,7 +106,7 @@ class Panel:
         return np.where(scale > floor, scale, np.where(size > 0, size, 1.0))
 
     @cached_property
-    def intermittent(self) -> NDArray[np.bool_]:
+    def intermittent(self) -> Mask:
         """(N,): whether a series is never negative and at least 40 % zeros, but not zero throughout."""
         zeros = (self.values == 0).sum(axis=1) / self.lengths
         return (zeros >= MANY_ZEROS) & (np.nanmin(self.values, axis=1) >= 0) & (zeros < 1)
@@ -143,7 +144,7 @@ class Logarithms:
     """
 
     panel: Panel
-    usable: NDArray[np.bool_]
+    usable: Mask
     low: Array
     high: Array
 

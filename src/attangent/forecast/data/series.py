@@ -7,12 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
 from attangent.forecast.data.calendar import DAY, TimeStep, as_times, clock_went_back, find_step, step_of
 from attangent.forecast.data.gaps import FilledSeries, Gaps, RawSeries, Way, decide, note_on_gaps
-from attangent.forecast.data.panel import SHORTEST
+from attangent.forecast.data.panel import SHORTEST, Array, Integers, Mask
 from attangent.forecast.data.tables import (
     as_frame,
     column_rows,
@@ -21,10 +20,6 @@ from attangent.forecast.data.tables import (
     only_dates,
     read_numbers,
 )
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 SNAP = 0.25
 """Largest distance from the grid, in steps, at which a time moves to its nearest point."""

@@ -101,7 +101,9 @@ def _read_csv(path: Path, text: Sequence[str], notes: list[str]) -> tuple[pd.Dat
     check_header(path)
     with reading_table(path):
         try:
-            return _parse_csv(path, text, _unicode(path))
+            with path.open("rb") as file:
+                marked = file.read(2) in (b"\xff\xfe", b"\xfe\xff")
+            return _parse_csv(path, text, "utf-16" if marked else "utf-8-sig")
         except UnicodeDecodeError:
             frame = _parse_csv(path, text, "cp1252")
             notes.append(f"{path.name} is not in UTF-8 and was read as Windows-1252 (Latin-1)")
@@ -110,11 +112,6 @@ def _read_csv(path: Path, text: Sequence[str], notes: list[str]) -> tuple[pd.Dat
             raise AttangentError(
                 f"{path} is empty, expected a CSV with a header and rows of numbers"
             ) from None
-
-
-def _unicode(path: Path) -> str:
-    with path.open("rb") as file:
-        return "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
 
 
 def _parse_csv(path: Path, text: Sequence[str], encoding: str) -> tuple[pd.DataFrame, str]:

@@ -4,12 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from attangent.forecast.data.panel import Panel
-
-Array = NDArray[np.float64]
+from attangent.forecast.data.panel import Array, Panel
 
 
 class PanelModel(ABC):

@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from attangent.forecast.data.panel import Panel
+from attangent.forecast.data.panel import Array, Integers, Panel
 from attangent.forecast.models.base import PanelModel
 from attangent.forecast.models.smoothing import seasonal_indices
-
-Array = NDArray[np.float64]
 
 FEWEST_SEASONS = 6
 """If the median series has fewer seasons, levels are single values."""
@@ -149,7 +146,7 @@ def cycle_waves(levels: Array, cycle: int, steps: int) -> tuple[Array, Array]:
     return pattern[:, :count], pattern[:, count:]
 
 
-def _shrunk(coefficients: Array, number: NDArray[np.int64], noise: Array) -> Array:
+def _shrunk(coefficients: Array, number: Integers, noise: Array) -> Array:
     size = np.maximum(0.5 * number * np.square(coefficients).sum(axis=1), 1e-300)
     return np.maximum(1 - noise / size, 0.0)[:, None] * coefficients
 

@@ -3,12 +3,9 @@
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-from attangent.forecast.data.panel import Panel
+from attangent.forecast.data.panel import Array, Integers, Panel
 from attangent.forecast.models.base import PanelModel
-
-Array = NDArray[np.float64]
 
 RATES = (0.02, 0.05, 0.1, 0.2)
 LEVELS = (1, 2, 3, 4, 6, 12)
@@ -41,7 +38,7 @@ class Intermittent(PanelModel):
         return {name: np.repeat(mean[:, None], horizon, axis=1) for name, mean in means.items()}
 
 
-def _nearest_level(panel: Panel) -> NDArray[np.int64]:
+def _nearest_level(panel: Panel) -> Integers:
     """(N,): index of the level that is nearest to the mean interval between demands."""
     demands = np.maximum((np.nan_to_num(panel.values) != 0).sum(axis=1), 1)
     interval = panel.lengths / demands

@@ -10,13 +10,11 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy import fft
-from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
-from attangent.forecast.data.panel import Panel
+from attangent.forecast.data.panel import Array, Panel
 from attangent.forecast.models.base import PanelModel
 
-Array = NDArray[np.float64]
 Normalise = Literal["last", "mean", "none"]
 """Level that is subtracted from a window: its last value, its mean, or nothing."""
 

@@ -6,13 +6,10 @@ from typing import Literal
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 
-from attangent.forecast.data.panel import Logarithms, Panel
+from attangent.forecast.data.panel import Array, Integers, Logarithms, Mask, Panel
 from attangent.forecast.models.base import PanelModel
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Constants = Literal["one", "category"]
 """What is added to every forecast: an intercept, or an intercept per category of series."""
 
@@ -123,7 +120,7 @@ class WindowMoments:
         return weights
 
 
-def _with_constants(windows: Array, category: NDArray[np.int64] | None, kinds: int) -> Array:
+def _with_constants(windows: Array, category: Integers | None, kinds: int) -> Array:
     """Set the last column of windows (n, L) to 1 and append the indicators of `kinds` categories."""
     windows[:, -1] = 1.0
     if category is None or kinds == 0:

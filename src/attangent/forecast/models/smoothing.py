@@ -6,12 +6,9 @@ from dataclasses import dataclass, fields
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
-from attangent.forecast.data.panel import Logarithms, Panel
+from attangent.forecast.data.panel import Array, Integers, Logarithms, Panel
 from attangent.forecast.models.base import PanelModel
-
-Array = NDArray[np.float64]
 
 LEVEL = (0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
 SEASON = (0.0, 0.05, 0.15, 0.4)
@@ -118,7 +115,7 @@ def _promising(panel: Panel, horizon: int, grid: Grid, ahead: Sequence[int]) -> 
     return Grid(*(getattr(grid, item.name)[used] for item in fields(grid)))
 
 
-def _heaviest(weights: Array) -> NDArray[np.int64]:
+def _heaviest(weights: Array) -> Integers:
     """Return the indices of the largest weights, up to a total of MASS."""
     order = np.argsort(-weights, kind="stable")
     return order[np.cumsum(weights[order]) - weights[order] < MASS]

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from attangent.forecast.data.panel import Panel
+from attangent.forecast.data.panel import Array, Mask, Panel
 from attangent.forecast.models import all_models
 from attangent.forecast.models.base import PanelModel
 
-Array = NDArray[np.float64]
 Members = dict[str, Array]
 """Forecasts (N, H) by the name of the member."""
 
@@ -38,7 +36,7 @@ class Trial:
     members: Members
     actual: Array
     scale: Array
-    scored: NDArray[np.bool_]
+    scored: Mask
 
     def errors(self, forecasts: Array) -> Array:
         """Return the mean absolute scaled errors (n,) of forecasts (n, H); NaN for series not scored."""

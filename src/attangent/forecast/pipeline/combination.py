@@ -4,16 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from attangent.forecast.data.panel import Panel
+from attangent.forecast.data.panel import Array, Mask, Panel
 from attangent.forecast.models import all_models
 from attangent.forecast.pipeline.backtest import FEWEST_VALUES, LONG, Backtest, Trial
 from attangent.forecast.pipeline.demand import demand_forecasts
 from attangent.forecast.pipeline.intervals import Residuals, error_quantiles
 from attangent.forecast.pipeline.short_series import SHORT, short_forecasts
-
-Array = NDArray[np.float64]
 
 SIMPLE = ("persistence", "seasonal")
 """Baselines: never combined, chosen alone if they beat the combination."""
@@ -216,7 +213,7 @@ def _candidate(runs: Sequence[tuple[Array, Array]], trials: Sequence[Trial], sca
     return Candidate(latest, spread / scale[:, None], errors, past, mean)
 
 
-def _choose(results: dict[str, Candidate], regular: NDArray[np.bool_]) -> tuple[str, str]:
+def _choose(results: dict[str, Candidate], regular: Mask) -> tuple[str, str]:
     """Return the combination, unless a baseline was better on the past by more than noise.
 
     Series with many zeros do not count: their absolute errors reward forecasts of zero.

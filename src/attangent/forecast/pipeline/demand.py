@@ -3,12 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from attangent.forecast.data.panel import Array, Mask
 from attangent.forecast.pipeline.backtest import Backtest, Members, Trial
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 MOST_BINS = 20
 FEWEST_PER_BIN = 100

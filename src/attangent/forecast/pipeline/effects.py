@@ -4,13 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from attangent.forecast.data.panel import Panel
+from attangent.forecast.data.panel import Array, Panel
 from attangent.forecast.pipeline.backtest import FEWEST_VALUES
 from attangent.forecast.pipeline.combination import PanelForecast, PanelRequest, forecast_panel
-
-Array = NDArray[np.float64]
 
 POOLED_COUNTS_FOR = 20.0
 """The effects that all series agree on count as much as this many steps of a series itself."""

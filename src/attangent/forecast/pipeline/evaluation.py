@@ -3,19 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from attangent._core.checks import check_choice, check_size
 from attangent._core.deprecation import renamed_arguments
 from attangent._core.display import brief, table_html
 from attangent._core.errors import AttangentError
 from attangent._core.plots import bars, finished, in_style, one_panel
-from attangent.forecast.data.gaps import GAPS, Gaps
-from attangent.forecast.data.panel import SHORTEST, Panel
+from attangent.forecast.data.gaps import Gaps
+from attangent.forecast.data.panel import SHORTEST, Array, Panel
 from attangent.forecast.data.series import SeriesColumns, SeriesSet, read_series
 from attangent.forecast.pipeline.backtest import Backtest
 from attangent.forecast.pipeline.combination import PanelRequest, candidates, forecast_panel, model_names
@@ -24,7 +23,6 @@ from attangent.forecast.pipeline.groups import choose_period, in_groups
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
 
-Array = NDArray[np.float64]
 
 QUANTILES = tuple(k / 10 for k in range(1, 10))
 ENDS = (0.025, 0.1, 0.9, 0.975)
@@ -127,7 +125,7 @@ def evaluate(
     for name in models or ():
         check_choice("model", name, model_names())
     targets = (target_col,) if isinstance(target_col, str) else tuple(target_col)
-    check_choice("gaps", gaps, GAPS)
+    check_choice("gaps", gaps, get_args(Gaps))
     series = read_series(source, SeriesColumns(id_col, time_col, targets), gaps=gaps)
     longest = max(len(values) for values in series.series)
     needed = windows * horizon + SHORTEST

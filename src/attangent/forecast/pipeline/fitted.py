@@ -4,15 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from attangent.forecast.data.panel import Panel
+from attangent.forecast.data.panel import Array, Panel
 from attangent.forecast.data.series import SeriesSet
 from attangent.forecast.models.smoothing import fitted_values
 from attangent.forecast.pipeline.groups import in_groups
 from attangent.forecast.pipeline.result import NAME
-
-Array = NDArray[np.float64]
 
 MAD_TO_DEVIATION = 1.4826
 """Standard deviation of a normal variable over its median absolute deviation."""

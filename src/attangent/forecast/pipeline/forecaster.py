@@ -2,25 +2,25 @@
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Self
+from inspect import signature
+from typing import Any, Self, get_args
 
 import numpy as np
 import pandas as pd
 
-from attangent._core.checks import check_choice, check_memory, check_size
+from attangent._core.checks import check_between, check_choice, check_memory, check_names, check_size
 from attangent._core.deprecation import renamed_arguments
 from attangent._core.errors import AttangentError
 from attangent.forecast.data.calendar import period_of
 from attangent.forecast.data.covariates import known_ahead
-from attangent.forecast.data.gaps import GAPS, Gaps
+from attangent.forecast.data.gaps import Gaps
 from attangent.forecast.data.panel import SHORTEST
 from attangent.forecast.data.series import SeriesColumns, SeriesSet, SeriesSource, read_series
 from attangent.forecast.models.smoothing import settings
 from attangent.forecast.pipeline.combination import PanelRequest, model_names
 from attangent.forecast.pipeline.fitted import fitted_frame
 from attangent.forecast.pipeline.groups import Workers, choose_period, forecast_groups, mean_errors
-from attangent.forecast.pipeline.hierarchy import RECONCILE, Hierarchy, Reconcile
-from attangent.forecast.pipeline.parameters import Parameters
+from attangent.forecast.pipeline.hierarchy import Hierarchy, Reconcile
 from attangent.forecast.pipeline.result import (
     NAME,
     SeriesForecast,
@@ -35,7 +35,7 @@ READ_CATEGORIES = ("auto", "combination", "ridge")
 """Models that use the categories of series."""
 
 
-class SeriesForecaster(Parameters):
+class SeriesForecaster:
     """Forecast every series of a table, with the calls of statsforecast.
 
     The models depend on the horizon, so `fit` reads and checks the series and `predict` fits.
@@ -99,8 +99,8 @@ class SeriesForecaster(Parameters):
             check_choice("model", name, model_names())
         if period is not None:
             check_size("period", period)
-        check_choice("gaps", gaps, GAPS)
-        check_choice("reconcile", reconcile, RECONCILE)
+        check_choice("gaps", gaps, get_args(Gaps))
+        check_choice("reconcile", reconcile, get_args(Reconcile))
         check_size("n_jobs", n_jobs)
         if category is not None and not {*_listed(models)} & {*READ_CATEGORIES}:
             raise AttangentError(
@@ -125,6 +125,31 @@ class SeriesForecaster(Parameters):
         self.reconcile: Reconcile = reconcile
         self.n_jobs = n_jobs
         self.dask = dask
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters of the constructor by name, as scikit-learn's estimators do.
+
+        Args:
+            deep: Accepted for scikit-learn; there are no nested estimators.
+        """
+        return {name: getattr(self, name) for name in signature(type(self)).parameters}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of the constructor.
+
+        Args:
+            **params: New values by name.
+
+        Returns:
+            The forecaster.
+
+        Raises:
+            AttangentError: If a name is unknown or a value is out of range.
+        """
+        known = self.get_params()
+        check_names(params, known, type(self).__name__)
+        self.__init__(**(known | params))
+        return self
 
     def fit(self, df: SeriesSource) -> Self:
         """Read and check the series.
@@ -386,3 +411,46 @@ class SeriesForecaster(Parameters):
 
 def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def forecast_frame(
+    frame: Any,
+    targets: Sequence[str],
+    horizon: int,
+    *,
+    model: str = "auto",
+    levels: Sequence[float] = (0.8, 0.95),
+    period: int | None = None,
+    date: str | None = None,
+) -> SeriesForecast:
+    """Forecast columns of a table with one row per time, and measure the expected errors.
+
+    Args:
+        frame: Frame with times as its index or in a column, or a CSV or Parquet file.
+        targets: Columns to forecast; an empty sequence takes all numeric ones.
+        horizon: Number of steps ahead.
+        model: "auto", or the name of a model (see `SeriesForecaster`).
+        levels: Levels of the prediction intervals, between 0 and 1.
+        period: Number of steps after which the calendar repeats; by default what the times say.
+        date: Column of times; by default the index, or a column that is found.
+
+    Returns:
+        The forecasts, with `expected` errors per target.
+
+    Raises:
+        AttangentError: If the table cannot be used or an argument is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> days = pd.date_range("2024-01-01", periods=60, freq="D")
+        >>> result = forecast_frame(pd.DataFrame({"units": np.arange(60) % 7}, index=days), ["units"], 7)
+        >>> result.plain().columns.tolist()
+        ['target', 'time', 'forecast', 'forecast-lo-80', 'forecast-hi-80', 'forecast-lo-95', 'forecast-hi-95']
+    """
+    check_size("horizon", horizon)
+    for level in levels:
+        check_between("level", level, 0.01, 0.999)
+    forecaster = SeriesForecaster(model, period, id_col=None, time_col=date, target_col=targets)
+    percent = [100 * level for level in levels]
+    return forecaster.fit(frame).outlook(horizon, percent, measure=True)

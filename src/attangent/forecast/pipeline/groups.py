@@ -5,14 +5,13 @@ The period of a set is chosen here too, if the calendar offers several: a day or
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 from zipfile import BadZipFile
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
 from attangent._core.files import real_folder, remove_leftovers, writing
@@ -20,7 +19,7 @@ from attangent._core.parallel import ATTEMPTS, in_processes
 from attangent._core.progress import Bars
 from attangent.forecast.data.calendar import TimeStep, period_of
 from attangent.forecast.data.covariates import Covariates
-from attangent.forecast.data.panel import Panel
+from attangent.forecast.data.panel import Array, Integers, Panel
 from attangent.forecast.data.series import SeriesSet
 from attangent.forecast.pipeline.backtest import Backtest
 from attangent.forecast.pipeline.combination import (
@@ -31,9 +30,6 @@ from attangent.forecast.pipeline.combination import (
 )
 from attangent.forecast.pipeline.effects import forecast_with_covariates
 from attangent.forecast.pipeline.short_series import SHORT
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 ARRAYS = ("forecasts", "quantiles", "added")
 """Arrays of a `PanelForecast`."""
@@ -133,16 +129,27 @@ def forecast_groups(
         )
         for chosen in numbers
     ]
-    paths = _paths(groups, workers.folder) if workers.folder is not None and len(groups) > 1 else []
+    paths: list[Path] = []
+    if workers.folder is not None and len(groups) > 1:
+        real_folder(workers.folder)
+        remove_leftovers(workers.folder)
+        paths = [workers.folder / f"{group.digest()}.npz" for group in groups]
     results = {k: result for k, path in enumerate(paths) if (result := _load(path)) is not None}
     waiting = [k for k in range(len(groups)) if k not in results]
     bars = workers.bars or Bars(True)
     note = f"{len(series.ids)} series"
     bars.show("forecasting", len(results), len(groups), note=note)
     queue = [groups[k] for k in waiting]
-    parallel = workers.dask is not None or (workers.jobs > 1 and len(queue) > 1)
-    forecasts = _in_parallel(queue, workers) if parallel else (group.forecast() for group in queue)
-    for k, result in zip(waiting, forecasts, strict=True):
+    if workers.dask is not None:
+        from attangent._core.parallel import on_cluster
+
+        numbered = on_cluster(SeriesGroup.forecast, queue, workers.dask, _died)
+    elif workers.jobs > 1 and len(queue) > 1:
+        numbered = in_processes(SeriesGroup.forecast, queue, workers.jobs, _died)
+    else:
+        numbered = enumerate(group.forecast() for group in queue)
+    for number, result in numbered:
+        k = waiting[number]
         results[k] = result
         if paths:
             _save(paths[k], result)
@@ -150,33 +157,11 @@ def forecast_groups(
     return [(chosen, results[k]) for k, chosen in enumerate(numbers)]
 
 
-def _in_parallel(groups: Sequence[SeriesGroup], workers: Workers) -> Iterator[PanelForecast]:
-    if workers.dask is not None:
-        from attangent._core.parallel import on_cluster
-
-        return _in_order(on_cluster(SeriesGroup.forecast, groups, workers.dask, _died), len(groups))
-    return _in_order(in_processes(SeriesGroup.forecast, groups, workers.jobs, _died), len(groups))
-
-
-def _in_order(numbered: Iterator[tuple[int, PanelForecast]], count: int) -> Iterator[PanelForecast]:
-    early: dict[int, PanelForecast] = {}
-    for number in range(count):
-        while number not in early:
-            early.update([next(numbered)])
-        yield early.pop(number)
-
-
 def _died(group: SeriesGroup) -> NoReturn:
     raise AttangentError(
         f"the processes that forecast a group of {len(group.series)} series died {ATTEMPTS} times, possibly "
         "for lack of memory; use fewer (--jobs), or split the series into several files"
     )
-
-
-def _paths(groups: Sequence[SeriesGroup], folder: Path) -> list[Path]:
-    real_folder(folder)
-    remove_leftovers(folder)
-    return [folder / f"{group.digest()}.npz" for group in groups]
 
 
 def _save(path: Path, result: PanelForecast) -> None:

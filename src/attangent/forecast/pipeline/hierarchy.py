@@ -6,22 +6,18 @@ belongs to a total.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
-from attangent.forecast.data.panel import Panel
+from attangent.forecast.data.panel import Array, Panel
 from attangent.forecast.data.series import SeriesSet
 from attangent.forecast.data.tables import as_frame, listed
 from attangent.forecast.models.smoothing import fitted_values
 
-Array = NDArray[np.float64]
 Reconcile = Literal["mint", "bottom-up"]
-RECONCILE = get_args(Reconcile)
-
 TOTAL = "total"
 MOST_PAIRED = 300
 """Number of nodes whose correlations choose the shrinkage."""

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from attangent.forecast.data.panel import Array, Integers, Mask
 
 ENOUGH = 40
 """Number of residuals per step from which their own quantiles are used, and below it Student's t."""
@@ -43,7 +42,7 @@ class Residuals:
 
     errors: Array
     spread: Array
-    rows: NDArray[np.int64]
+    rows: Integers
 
 
 def error_quantiles(
@@ -51,7 +50,7 @@ def error_quantiles(
     spread: Array,
     period: int,
     probabilities: Array,
-    lengths: NDArray[np.int64],
+    lengths: Integers,
 ) -> Array:
     """Return quantiles (N, H, Q) of the scaled error of series with these lengths; they increase with Q.
 
@@ -94,7 +93,7 @@ def _width(spread: Array) -> Array:
     return np.maximum(spread, LEAST_SPREAD) ** SPREAD_POWER
 
 
-def _relative_sizes(errors: Array, rows: NDArray[np.int64], count: int) -> tuple[Array, Array]:
+def _relative_sizes(errors: Array, rows: Integers, count: int) -> tuple[Array, Array]:
     """Return the relative size (N,) of each series' errors, and (R,) the same without each residual.
 
     Both shrink towards 1: (k + sum of relative errors) / (k + their number). The second calibrates: a
@@ -108,7 +107,7 @@ def _relative_sizes(errors: Array, rows: NDArray[np.int64], count: int) -> tuple
     return sizes, held_out
 
 
-def _student(residuals: Array, period: int, probabilities: Array, lengths: NDArray[np.int64]) -> Array:
+def _student(residuals: Array, period: int, probabilities: Array, lengths: Integers) -> Array:
     """Student's t about zero that grows with the square root of the step and half a season.
 
     Its variance is the mean square of the residuals, shrunk towards the usual one for the period; that is
@@ -132,7 +131,7 @@ def _student(residuals: Array, period: int, probabilities: Array, lengths: NDArr
     return spread[:, None, None] * growth[None, :, None] * tails[:, None, :]
 
 
-def _exponent(residuals: Array, growth: Array, known: NDArray[np.bool_]) -> float:
+def _exponent(residuals: Array, growth: Array, known: Mask) -> float:
     """Return the power of `growth` under which the residuals are most likely, for normal errors.
 
     Errors of a long series that returns to its level hardly grow with the step; those of a walk do.

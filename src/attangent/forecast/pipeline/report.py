@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from attangent._core.errors import AttangentError
 from attangent._core.files import write_whole
-from attangent.forecast.data.panel import Panel
+from attangent.forecast.data.panel import Array, Panel
 from attangent.forecast.pipeline.evaluation import QUANTILES, coverage, smape, weighted_quantile_loss
 from attangent.forecast.pipeline.hierarchy import TOTAL
 from attangent.forecast.pipeline.result import NAME, SeriesForecast
@@ -23,7 +22,6 @@ from attangent.forecast.pipeline.result import NAME, SeriesForecast
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-Array = NDArray[np.float64]
 
 MOST_ROWS = 1000
 """Number of series in the table, the largest first."""

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from attangent._core.checks import check_between
 from attangent._core.display import brief, table_html, times_of
 from attangent._core.plots import COLOURS, FAINT, PAST, finished, in_style, panels
+from attangent.forecast.data.panel import Array
 from attangent.forecast.data.series import SeriesSet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
 
-Array = NDArray[np.float64]
 
 NAME = "attangent"
 """Column of the forecasts."""

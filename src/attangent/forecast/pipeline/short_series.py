@@ -4,11 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from attangent.forecast.data.panel import Panel
-
-Array = NDArray[np.float64]
+from attangent.forecast.data.panel import Array, Integers, Mask, Panel
 
 SHORT = 8
 """Series with fewer values are forecast from the longer series of their set, cut to the same length."""
@@ -29,9 +26,7 @@ PENALTIES = (0.1, 1.0, 10.0, 100.0)
 """Ridge penalties relative to the number of windows."""
 
 
-def short_forecasts(
-    panel: Panel, horizon: int, probabilities: Array
-) -> Iterator[tuple[NDArray[np.bool_], Array, Array]]:
+def short_forecasts(panel: Panel, horizon: int, probabilities: Array) -> Iterator[tuple[Mask, Array, Array]]:
     """Yield rows, forecasts (n, H) and quantiles (n, H, Q) of the short series of each length.
 
     Nothing is yielded if the panel has too few longer series to learn from.
@@ -44,7 +39,7 @@ def short_forecasts(
             yield rows, *fit.predict(panel.values[rows, -length:], probabilities)
 
 
-def cut_windows(panel: Panel, length: int, horizon: int) -> tuple[Array, NDArray[np.int64]]:
+def cut_windows(panel: Panel, length: int, horizon: int) -> tuple[Array, Integers]:
     """Return windows (R, length + horizon) of the longer series, and the row of the panel of each.
 
     They end whole seasons before the end of the series, so that the season is the one to forecast. Those
@@ -83,7 +78,7 @@ class ShortFit:
     wider: float
 
     @classmethod
-    def of(cls, windows: Array, sources: NDArray[np.int64], length: int) -> "ShortFit":
+    def of(cls, windows: Array, sources: Integers, length: int) -> "ShortFit":
         """Choose the penalty, or no weights; windows that end at one time are forecast from the others.
 
         The weights must be clearly better than repeating the last value, and gain at every time at least half
@@ -125,7 +120,7 @@ class ShortFit:
         return middle, middle[:, :, None] + self.wider * scale[:, :, None] * spread[None]
 
 
-def _widening(errors: Array, folds: NDArray[np.int64]) -> float:
+def _widening(errors: Array, folds: Integers) -> float:
     """Return the factor with which intervals from all other times cover 80 % of the errors at most times."""
     if len(np.unique(folds)) == 1:
         return 1.0
