@@ -46,13 +46,14 @@ SMOOTHNESS = {
     title="The gradient in Q is bounded by the root of the gap",
     quote="Suppose Assumption 1 holds and |alpha_{h,k}^(t)| <= alpha. Then for all h",
     rests_on=("P4/lemma-1", "P4/lemma-5"),
-    statement="""If all |alpha_hk| <= alpha, the gradient of l in Q_h has norm at most 2 sqrt(2) gamma
-        alpha fbar_max sqrt(l - L*).""",
     quick={**_SIZES, "gamma": 3.0},
     full=_FULL,
     seconds=0.3,
 )
 def gradient_norm(settings: Settings, seed: int) -> Finding:
+    """If all |alpha_hk| <= alpha, the gradient of l in Q_h has norm at most 2 sqrt(2) gamma alpha fbar_max
+    sqrt(l - L*).
+    """
     l, dictionary = _loss(settings, seed)
     ratios = []
     gaps = []
@@ -87,13 +88,14 @@ def gradient_norm(settings: Settings, seed: int) -> Finding:
     title="Lipschitz constants and norms of b and delta",
     quote="||b_k^h(theta) - b_k^h(theta')||_2 <= 2 ||Zbar||_2 ||Q_h - Q'_h||_F",
     rests_on=("P4/lemma-2",),
-    statement="""|b(theta) - b(theta')| <= 2 |Zbar| |Q_h - Q'_h|, |delta - delta'| <= 2 gamma sqrt(H) alpha
-        |Q - Q'| + gamma sqrt(H) |alpha_k - alpha'_k|, |b| <= |Zbar| and |delta_k| <= gamma H alpha + |A|.""",
     quick={**_SIZES, "gamma": 3.0},
     full=_FULL,
     seconds=0.5,
 )
 def lipschitz(settings: Settings, seed: int) -> Finding:
+    """|b(theta) - b(theta')| <= 2 |Zbar| |Q_h - Q'_h|, |delta - delta'| <= 2 gamma sqrt(H) alpha |Q - Q'| +
+    gamma sqrt(H) |alpha_k - alpha'_k|, |b| <= |Zbar| and |delta_k| <= gamma H alpha + |A|.
+    """
     l, dictionary = _loss(settings, seed)
     Z = torch.linalg.matrix_norm(dictionary.Z_bar, 2).item()
     worst: dict[str, float] = dict.fromkeys(("b moves (50)", "delta moves (51)", "b (52)", "delta (53)"), 0.0)
@@ -150,14 +152,15 @@ def _lemma_8_ratios(l: Reparametrised, Z: float, first: Point, second: Point) ->
     quote="""For all transformer parameters xi, xi', if max{|alpha_{h,k}|, |alpha'_{h,k}|} <= alpha, then
         we have""",
     rests_on=("P4/lemma-1", "P4/lemma-8"),
-    statement="""If all |alpha_hk| <= alpha, the gradient of l in (Q, alpha) is Lipschitz with the
-        constant L of Eq. (61), for every gamma and alpha, and for those of Theorem 1.""",
     quick={**SMOOTHNESS, "provable_heads": 6},
     full={"points": 100},
     seeds=2,
     seconds=1.5,
 )
 def smoothness(settings: Settings, seed: int) -> Finding:
+    """If all |alpha_hk| <= alpha, the gradient of l in (Q, alpha) is Lipschitz with the constant L of Eq.
+    (61), for every gamma and alpha, and for those of Theorem 1.
+    """
     dictionary = _scaled(draw_dictionary(settings, seed), settings.feature_scale)
     s = sizes(dictionary, settings.heads)
     grid = list(itertools.product(settings.log10_gammas, settings.log10_alphas))
@@ -199,9 +202,6 @@ def smoothness(settings: Settings, seed: int) -> Finding:
     sharp="not known: the search stays below it by decades",
     repairs="P4/lemma-10",
     title="Smoothness of the loss, with the square",
-    statement="""If all |alpha_hk| <= alpha, the gradient of l in (Q, alpha) is Lipschitz with the
-        constant of Eq. (61) in which the prefactor 8 gamma f |Zbar| is replaced by 16 gamma^2 f^2 |Zbar|^2
-        / K.""",
     derivation="""Eq. (58) bounds the change of the gradient in Q_h by (2 gamma f |Zbar| / K) times the sum
         over k of a brace of four terms. Squaring gives the factor 4 gamma^2 f^2 |Zbar|^2 / K^2, K from the
         sum over k by Cauchy-Schwarz, and 4 from the square of four terms: 16 gamma^2 f^2 |Zbar|^2 / K. Eq.
@@ -211,6 +211,9 @@ def smoothness(settings: Settings, seed: int) -> Finding:
     seconds=1.2,
 )
 def smoothness_with_the_square(settings: Settings, seed: int) -> Finding:
+    """If all |alpha_hk| <= alpha, the gradient of l in (Q, alpha) is Lipschitz with the constant of Eq. (61)
+    in which the prefactor 8 gamma f |Zbar| is replaced by 16 gamma^2 f^2 |Zbar|^2 / K.
+    """
     dictionary = _scaled(draw_dictionary(settings, seed), settings.feature_scale)
     s = sizes(dictionary, settings.heads)
     grid = itertools.product(settings.log10_gammas, settings.log10_alphas)

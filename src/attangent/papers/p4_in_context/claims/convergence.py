@@ -23,13 +23,14 @@ PROVABLE = {"K": 6, "d": 8, "m": 4, "N": 4, "tau": 0.1, "heads": 64, "logit_std"
     place="Section 3.1, Proposition 1 (Appendix D.1)",
     title="Gaussian heads have full row rank for H >= N",
     quote="let Q_h^(0)(i,j) i.i.d. ~ N(0, beta^2), then Assumption 2 holds almost surely",
-    statement="""If some coordinate tells all tokens of the prompt apart and H >= N, Gaussian Q_h give
-        matrices B_k = Zbar softmax(V'Q_1 v_k, ..., V'Q_H v_k) of full row rank for all k, almost surely.""",
     quick={"K": 10, "d": 100, "m": 4, "N": 8, "tau": 0.01, "heads": 8, "ranked": 2, "repeat_token": False},
     full={"K": 200, "m": 20, "N": 30, "heads": 30, "ranked": 2},
     seconds=0.4,
 )
 def full_rank(settings: Settings, seed: int) -> Finding:
+    """If some coordinate tells all tokens of the prompt apart and H >= N, Gaussian Q_h give matrices B_k =
+    Zbar softmax(V'Q_1 v_k, ..., V'Q_H v_k) of full row rank for all k, almost surely.
+    """
     unit, gaussian = (_standard_start(settings, seed, tokens) for tokens in ("unit", "gaussian"))
     ranks = [_exact_rank(start, k) for start in (unit, gaussian) for k in range(settings.ranked)]
     zeta = gaussian.health().zeta
@@ -111,13 +112,14 @@ def _least_distance(dictionary: Dictionary) -> float:
     title="Linear convergence at the guaranteed rate",
     quote="L(theta^(t)) - inf L <= (1 - eta_w zeta_0 / 2K)^t (L(theta^(0)) - inf L), for all t",
     rests_on=("P4/proposition-1", "P4/lemma-5", "P4/lemma-6", "P4/lemma-10", "P4/equation-43"),
-    statement="""From w = 0 and B_k of full row rank, with eta_Q = 1/L (Eq. 17) and eta_w = gamma^2 eta_Q
-        (Eq. 15), the gap falls at least by the factor 1 - eta_w zeta_0 / 2K at every step.""",
     quick={**PROVABLE, "steps": 2500},
     full={"steps": 10_000},
     seconds=1.2,
 )
 def linear_convergence(settings: Settings, seed: int) -> Finding:
+    """From w = 0 and B_k of full row rank, with eta_Q = 1/L (Eq. 17) and eta_w = gamma^2 eta_Q (Eq. 15), the
+    gap falls at least by the factor 1 - eta_w zeta_0 / 2K at every step.
+    """
     start = model(settings, seed)
     c = start.certificate()
     rate_Q = settings.rate_factor * c.rate_Q
@@ -205,9 +207,6 @@ def _gap_figure(run: TrainingRun, contraction: float) -> Figure:
     quote="""with probability at least 1 - delta, the output of the transformer satisfies (1/2K)||y -
         y*||_2^2 <= eps""",
     rests_on=("P4/theorem-1", "P4/equation-66"),
-    statement="""After the T steps of Eq. (21) at Theorem 1's rates, (1/2K)|yhat - y*|^2 <= eps with
-        probability 1 - delta, for the prompt of any task with |lambda| <= B, where y* shows the labels and
-        then answers by ridge regression with the ridge m tau.""",
     quick={
         **PROVABLE,
         "eps": 0.05,
@@ -222,6 +221,10 @@ def _gap_figure(run: TrainingRun, contraction: float) -> Figure:
     seconds=4.0,
 )
 def answers_are_ridge(settings: Settings, seed: int) -> Finding:
+    """After the T steps of Eq. (21) at Theorem 1's rates, (1/2K)|yhat - y*|^2 <= eps with probability 1 -
+    delta, for the prompt of any task with |lambda| <= B, where y* shows the labels and then answers by ridge
+    regression with the ridge m tau.
+    """
     start = model(settings, seed)
     c = start.certificate(eps=settings.eps, delta=settings.delta, bound=settings.B)
     promised = max(1, math.ceil(settings.steps_factor * c.steps))

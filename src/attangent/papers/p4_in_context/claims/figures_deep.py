@@ -62,14 +62,15 @@ _LARGER = {
     place="Section 4, Figure 2b",
     title="Four layers: training and inference losses fall together",
     quote="for both 1-layer and 4-layer transformers, the three curves have the same descending trend",
-    statement="""For a standard transformer of four layers the training loss and the distances (1/K)|yhat -
-        y*|^2 in-domain and out-of-domain have the same descending trend, the last above the second.""",
     quick=_SMALL,
     full=_LARGER,
     seeds=1,
     seconds=4.0,
 )
 def losses_fall_together(settings: Settings, seed: int) -> Finding:
+    """For a standard transformer of four layers the training loss and the distances (1/K)|yhat - y*|^2
+    in-domain and out-of-domain have the same descending trend, the last above the second.
+    """
     dictionary = draw_dictionary(settings, seed)
     course = _train(dictionary, settings, seed)
     training = course.losses
@@ -101,9 +102,8 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
                 },
             ),
         ),
-        remark="One layer is linear in the labels, so that its out-of-domain loss is a fixed multiple of "
-        "its gap at most; a deep transformer is not, and the out-of-domain curve falls less far "
-        "than the others.",
+        remark="One layer is linear in the labels, so that its out-of-domain loss is a fixed multiple of its "
+        "gap at most; a deep transformer is not, and the out-of-domain curve falls less far than the others.",
     )
 
 
@@ -115,15 +115,15 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
     title="The number of heads in four layers at a fixed amount of work",
     quote="""the losses converge faster with smaller H (here the final training loss is the smallest when
         H = 4)""",
-    statement="""Within the same time, a transformer of four layers with 4 heads reaches a lower loss than one
-        with 32: more heads take fewer steps and descend more slowly, and H < N does not hinder
-        convergence.""",
     quick={**_SMALL, "few": 4, "many": 32, "steps": 25, "pairs": 10, "batch": 32, "record_every": 50},
     full={**_LARGER, "steps": 30, "pairs": 10, "record_every": 30},
     seeds=1,
     seconds=8.0,
 )
 def heads_at_fixed_work(settings: Settings, seed: int) -> Finding:
+    """Within the same time, a transformer of four layers with 4 heads reaches a lower loss than one with 32:
+    more heads take fewer steps and descend more slowly, and H < N does not hinder convergence.
+    """
     pairs = [_pair(settings, 1000 * seed + i) for i in range(settings.pairs)]
     logs = torch.tensor([math.log10(few / many) for few, many in pairs], dtype=torch.float64)
     mean = logs.mean().item()
@@ -218,9 +218,6 @@ def _stand_in(settings: Settings) -> str:
     quote="""setting H too large (H = 400) leads to instability and divergence of the loss. ... when H < N
         = 30, the loss stopped descending even when it is far from the minimal value. ... the loss keeps
         descending when H = 30""",
-    statement="""Trained by Adam on the population loss with Gaussian tokens and Q, one layer with H < N heads
-        ends farther from the least loss than one with H >= N, and descends less at the end; with far too many
-        heads (400 for N = 30) the loss diverges.""",
     quick={
         "K": 24,
         "d": 40,
@@ -247,6 +244,10 @@ def _stand_in(settings: Settings) -> str:
     seconds=5.0,
 )
 def heads_in_one_layer(settings: Settings, seed: int) -> Finding:
+    """Trained by Adam on the population loss with Gaussian tokens and Q, one layer with H < N heads ends
+    farther from the least loss than one with H >= N, and descends less at the end; with far too many heads
+    (400 for N = 30) the loss diverges.
+    """
     dictionary = draw_dictionary(settings | {"tokens": "gaussian"}, seed)
     runs = {H: _descend(dictionary, settings, seed, H) for H in (*settings.few, *settings.enough)}
     ends = {H: _end(run) for H, run in runs.items()}

@@ -31,9 +31,6 @@ _SMALL = {"K": 24, "d": 12, "m": 5, "N": 8, "tau": 0.01}
     title="One layer: training and inference losses fall together",
     quote="""the three curves have the same descending trend, despite the inference loss on the ood
         dataset is higher""",
-    statement="""Trained by Adam on sampled prompts, one layer of attention brings the training loss and the
-        distances (1/K)|yhat - y*|^2 in-domain and out-of-domain down together, the last staying above the
-        second.""",
     quick={
         **_SMALL,
         "heads": 16,
@@ -49,6 +46,9 @@ _SMALL = {"K": 24, "d": 12, "m": 5, "N": 8, "tau": 0.01}
     seconds=3.0,
 )
 def losses_fall_together(settings: Settings, seed: int) -> Finding:
+    """Trained by Adam on sampled prompts, one layer of attention brings the training loss and the distances
+    (1/K)|yhat - y*|^2 in-domain and out-of-domain down together, the last staying above the second.
+    """
     start = model(settings, seed)
     run = _adam(start, settings, seed)
     gaps = run.gaps
@@ -145,15 +145,16 @@ LENGTHS = {"K": 200, "d": 4, "m": 100, "tau": 0.01, "N": 50, "lengths": list(ran
     title="The closer N is to m, the better",
     quote="""The closer m is to N, the closer the transformer's choice of templates is to the best
         possible choice, and the better the transformer's prediction will be""",
-    statement="""y_best, ridge regression with N tau, is the best that can be hoped for; the answers of the
-        trained transformer are the better the closer N is to m, and best at N = m; the gap (1/K)|y* -
-        y_best|^2 shrinks as N nears m.""",
     quick=LENGTHS,
     full={"lengths": list(range(50, 151, 2))},
     seconds=0.5,
     rests_on=("P4/lemma-4", "P4/theorem-2"),
 )
 def nearness_of_n_and_m(settings: Settings, seed: int) -> Finding:
+    """y_best, ridge regression with N tau, is the best that can be hoped for; the answers of the trained
+    transformer are the better the closer N is to m, and best at N = m; the gap (1/K)|y* - y_best|^2 shrinks
+    as N nears m.
+    """
     dictionary = draw_dictionary(settings, seed)
     lengths = list(settings.lengths)
     pairs = [_limit_and_best(dictionary, N) for N in lengths]
@@ -194,8 +195,6 @@ def nearness_of_n_and_m(settings: Settings, seed: int) -> Finding:
     sharp="sharp: it is the minimiser",
     repairs="P4/figure-3",
     title="The trained transformer is the best linear predictor at every N",
-    statement="""For tasks with E lambda lambda' = I, y* has the least risk of all predictors that are
-        linear in the labels, at every N, and that risk never rises with N.""",
     derivation="""A label is <lambda, z_i> + lambda'eps_i; the second term has mean 0 and covariance m tau I
         over tasks and noise, and is uncorrelated with the first. The best linear predictor of <lambda, z_k>
         from y therefore is z_k'Z(Z'Z + m tau I)^-1 y, ridge regression with m tau: y*. A predictor from N
@@ -205,6 +204,9 @@ def nearness_of_n_and_m(settings: Settings, seed: int) -> Finding:
     seconds=0.8,
 )
 def best_linear_predictor(settings: Settings, seed: int) -> Finding:
+    """For tasks with E lambda lambda' = I, y* has the least risk of all predictors that are linear in the
+    labels, at every N, and that risk never rises with N.
+    """
     dictionary = draw_dictionary(settings, seed)
     dictionaries = [dictionary.with_prompt_length(N) for N in settings.lengths]
     risks = [RidgeLimit(one).risk() for one in dictionaries]
@@ -243,13 +245,14 @@ def best_linear_predictor(settings: Settings, seed: int) -> Finding:
     title="Underfitting for N < m, overfitting for N > m",
     quote="""When N > m, the transformer tends to overfit since it underestimates the noise level and in
         turn captures noise""",
-    statement="""For N < m the transformer's template has a smaller norm than that of y_best; for N > m the
-        transformer overfits, so that its risk exceeds that of y_best.""",
     quick={**LENGTHS, "K": 120, "m": 40, "lengths": [20, 30, 60, 80], "prompts": 50, "noise_factor": 1.0},
     seconds=0.1,
     rests_on=("P4/theorem-2",),
 )
 def under_and_overfitting(settings: Settings, seed: int) -> Finding:
+    """For N < m the transformer's template has a smaller norm than that of y_best; for N > m the transformer
+    overfits, so that its risk exceeds that of y_best.
+    """
     dictionary = draw_dictionary(settings, seed)
     pairs = {N: _limit_and_best(dictionary, N) for N in settings.lengths}
     short = [_norm_ratio(pairs[N], settings, seed) for N in settings.lengths if dictionary.m > N]

@@ -24,15 +24,16 @@ HEADS = [8, 16, 32, 64, 128, 256, 512, 1024]
     place="Appendix B, Equations (43a), (43b) and (49)",
     title="The induction of Theorem 1",
     quote="We shall prove (43a), (43b) and (43c) by induction.",
-    statement="""Along descent at Theorem 1's rates every head's weights alpha_h have norm at most alpha
-        (43a), the least eigenvalue of B_k B_k' stays at least zeta_0/2 (43b), and the squared gradient is
-        at least sigma times the gap (49), with sigma = zeta_0 gamma^2 / K.""",
     quick={**PROVABLE, "steps": 600, "looks": 12},
     full={"steps": 20_000, "looks": 100},
     seconds=0.8,
     rests_on=("P4/lemma-2", "P4/lemma-5", "P4/lemma-6", "P4/lemma-7"),
 )
 def induction(settings: Settings, seed: int) -> Finding:
+    """Along descent at Theorem 1's rates every head's weights alpha_h have norm at most alpha (43a), the
+    least eigenvalue of B_k B_k' stays at least zeta_0/2 (43b), and the squared gradient is at least sigma
+    times the gap (49), with sigma = zeta_0 gamma^2 / K.
+    """
     start = model(settings, seed)
     c = start.certificate()
     gamma = 10.0**c.log10_gamma
@@ -96,13 +97,14 @@ def guarantee_of(settings: Settings, seed: int, dictionary: Dictionary | None = 
     title="Larger H yields slower convergence",
     quote="""(18) implies that we should not set H to be too large, since larger H yields slower
         convergence rate""",
-    statement="""The fall per step that Theorem 1 guarantees, eta_w zeta_0 / 2K at the rates of (15) to
-        (17), gets smaller as the number H of heads grows, and as the size K of the dictionary grows.""",
     quick={**PROVABLE, "head_counts": HEADS, "dictionary_sizes": [6, 12, 24, 48]},
     seconds=0.3,
     rests_on=("P4/theorem-1",),
 )
 def heads_and_speed(settings: Settings, seed: int) -> Finding:
+    """The fall per step that Theorem 1 guarantees, eta_w zeta_0 / 2K at the rates of (15) to (17), gets
+    smaller as the number H of heads grows, and as the size K of the dictionary grows.
+    """
     guaranteed = guarantees(settings, seed)
     falls = [10.0**guarantee.contraction for guarantee in guaranteed]
     return Finding(
@@ -149,8 +151,6 @@ def heads_and_speed(settings: Settings, seed: int) -> Finding:
     sharp="sharp: equality if all heads are equal",
     repairs="P4/heads-and-speed",
     title="More heads do not slow the guarantee down",
-    statement="""The largest fall per step that (15) to (17) allow, for gamma large, is zeta_0 / (2 sqrt(2)
-        H |Zbar|^2), and the mean of zeta_0 / H over Gaussian heads never falls as H grows.""",
     derivation="""For gamma large L of (17) is sqrt(2) H |Zbar|^2 gamma^2 / K, so that eta_w zeta_0 / 2K =
         gamma^2 zeta_0 / (2KL) is as stated. B_k B_k'/H is the mean over h of the same with head h left out.
         The least eigenvalue is concave and so is the least over k, hence zeta_0(H)/H is at least the mean
@@ -160,6 +160,9 @@ def heads_and_speed(settings: Settings, seed: int) -> Finding:
     seconds=0.5,
 )
 def more_heads_do_not_slow_down(settings: Settings, seed: int) -> Finding:
+    """The largest fall per step that (15) to (17) allow, for gamma large, is zeta_0 / (2 sqrt(2) H |Zbar|^2),
+    and the mean of zeta_0 / H over Gaussian heads never falls as H grows.
+    """
     dictionary = draw_dictionary(settings, seed)
     means = []
     for H in settings.head_counts:
@@ -208,13 +211,14 @@ def _left_out(settings: Settings, seed: int) -> float:
     place="Section 3.1, footnote 1",
     title="Equation (61) is tighter than (17)",
     quote="We leave a tighter, but more complicated, expression of L in the appendix (cf. (61))",
-    statement="""At the gamma and alpha of Theorem 1 the constant L of Equation (61) is at most that of
-        (17), for features of any size.""",
     quick={**PROVABLE, "scales": [1.0, 0.1, 0.03, 0.02], "relative_tau": 0.1},
     seconds=0.2,
     rests_on=("P4/lemma-10",),
 )
 def tighter_constant(settings: Settings, seed: int) -> Finding:
+    """At the gamma and alpha of Theorem 1 the constant L of Equation (61) is at most that of (17), for
+    features of any size.
+    """
     pairs = [constants(settings, scale, seed) for scale in settings.scales]
     excess = {Z_bar: printed_61 - printed_17 for Z_bar, printed_61, printed_17, _ in pairs}
     return Finding(
@@ -244,9 +248,6 @@ def constants(settings: Settings, scale: float, seed: int) -> tuple[float, float
     sharp="not sharp: the measured smoothness is decades below it",
     repairs="P4/footnote-1",
     title="A constant for Theorem 1 that Lemma 10 covers",
-    statement="""Theorem 1 holds with L^2 = (8 gamma^2/K) |Zbar|^4 b^2 + (2 gamma^4 H^2/K^2) |Zbar|^4 + (16
-        gamma^2 f^2 |Zbar|^2/K) max{1, 4K alpha^2} ((gamma H alpha)^2 + 4N b^2) in place of (17), where b = 2
-        gamma H alpha + 1 + |Z'Zhat|/(m tau) and alpha is that of (44).""",
     derivation="""This is (61) with the prefactor of Lemma 10 as repaired and |A| <= 1 + |Z'Zhat|/(m tau), so
         it is at least the Lipschitz constant of the gradient for every |Zbar|. Steps 3 and 4 of the proof
         use nothing else of L.""",
@@ -255,6 +256,10 @@ def constants(settings: Settings, scale: float, seed: int) -> tuple[float, float
     seconds=0.6,
 )
 def covered_constant(settings: Settings, seed: int) -> Finding:
+    """Theorem 1 holds with L^2 = (8 gamma^2/K) |Zbar|^4 b^2 + (2 gamma^4 H^2/K^2) |Zbar|^4 + (16 gamma^2 f^2
+    |Zbar|^2/K) max{1, 4K alpha^2} ((gamma H alpha)^2 + 4N b^2) in place of (17), where b = 2 gamma H alpha +
+    1 + |Z'Zhat|/(m tau) and alpha is that of (44).
+    """
     plain = draw_dictionary(settings, seed)
     tau = settings.relative_tau * settings.scale**2
     start = model(settings, seed, Dictionary(plain.tokens, settings.scale * plain.features, plain.N, tau))

@@ -17,14 +17,15 @@ _SIZES = {"K": 40, "d": 16, "m": 6, "N": 10, "tau": 0.01}
     title="One head cannot; H >= N heads suffice",
     quote="it is generally impossible to train a shallow transformer with only one attention head to succeed",
     rests_on=("P4/proposition-1", "P4/equation-66"),
-    statement="""A single head cannot bring the loss to its infimum, since its mixture has entries of one
-        sign for each token; with H >= N heads and Gaussian Q the infimum is reached.""",
     quick={**_SIZES, "heads": 20, "few_heads": [2, 4, 8], "steps": 150},
     full={"K": 200, "d": 100, "m": 20, "N": 30, "heads": 64, "few_heads": [2, 4, 8, 16], "steps": 150},
     seeds=1,
     seconds=2.0,
 )
 def one_head_cannot(settings: Settings, seed: int) -> Finding:
+    """A single head cannot bring the loss to its infimum, since its mixture has entries of one sign for each
+    token; with H >= N heads and Gaussian Q the infimum is reached.
+    """
     dictionary = draw_dictionary(settings, seed)
     many = model(settings, seed, dictionary)
     start = many.gap()
@@ -87,9 +88,6 @@ def least_gap_of_one_head(dictionary: Dictionary) -> float:
     place="Section 3.2",
     title="Generalisation to unseen examples and to unseen tasks",
     quote="the transformer exploits the inherent contextual information ... to predict the unseen tokens",
-    statement="""Trained attention infers the template from a prompt and answers tokens that the prompt does
-        not show, by ridge regression with the ridge m tau, and does so for tasks outside the distribution it
-        was trained on, for prompts shorter and longer than m.""",
     quick={
         **_SIZES,
         "heads": 20,
@@ -103,6 +101,10 @@ def least_gap_of_one_head(dictionary: Dictionary) -> float:
     rests_on=("P4/theorem-2",),
 )
 def generalises(settings: Settings, seed: int) -> Finding:
+    """Trained attention infers the template from a prompt and answers tokens that the prompt does not show,
+    by ridge regression with the ridge m tau, and does so for tasks outside the distribution it was trained
+    on, for prompts shorter and longer than m.
+    """
     lines = []
     numbers = {}
     hypotheses = []

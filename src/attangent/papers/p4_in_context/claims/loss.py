@@ -33,13 +33,14 @@ from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
     place="Appendix B, Lemma 5",
     title="The population loss in closed form",
     quote="the loss function L(theta) could be rewritten into the following equivalent form",
-    statement="""The loss is (1/2K) sum_k |Zbar delta_k|^2 + L*, with L* as printed: for tokens without
-        labels the misfit |z_k|^2 - (Z'z_k)'(Z'Z + m tau I)^-1 (Z'z_k) alone.""",
     quick={"K": 12, "d": 6, "m": 4, "N": 5, "tau": 0.3, "heads": 4, "prompts": 200_000, "tasks": "gaussian"},
     full={"prompts": 4_000_000},
     seconds=0.2,
 )
 def population_loss(settings: Settings, seed: int) -> Finding:
+    """The loss is (1/2K) sum_k |Zbar delta_k|^2 + L*, with L* as printed: for tokens without labels the
+    misfit |z_k|^2 - (Z'z_k)'(Z'Z + m tau I)^-1 (Z'z_k) alone.
+    """
     m = model(settings, seed)
     m.w = draw((settings.heads, settings.K), seed, "weights")
     sample = _sampled_loss(m, settings, seed)
@@ -69,8 +70,6 @@ def population_loss(settings: Settings, seed: int) -> Finding:
     sharp="sharp: an identity",
     repairs="P4/lemma-5",
     title="The population loss with the noise of all labels",
-    statement="""The loss is (1/2K) sum_k |Zbar delta_k|^2 + L* with L* = (m tau/2K) sum_(k>N) (1 + z_k'(m
-        tau I + ZZ')^-1 z_k): the printed L* plus m tau (K - N)/2K.""",
     derivation="""The label y_k of a token without a label in the prompt has noise lambda'eps_k of variance
         m tau, independent of the prompt's labels: E(yhat_k - y_k)^2 = E(yhat_k - lambda'z_k)^2 +
         m tau. c_k after Eq. (78) has it for k <= N, c'_k after Eq. (79) lacks it for k > N. |z|^2 -
@@ -80,6 +79,9 @@ def population_loss(settings: Settings, seed: int) -> Finding:
     seconds=0.3,
 )
 def population_loss_with_all_noise(settings: Settings, seed: int) -> Finding:
+    """The loss is (1/2K) sum_k |Zbar delta_k|^2 + L* with L* = (m tau/2K) sum_(k>N) (1 + z_k'(m tau I +
+    ZZ')^-1 z_k): the printed L* plus m tau (K - N)/2K.
+    """
     m = model(settings, seed)
     m.w = draw((settings.heads, settings.K), seed, "weights")
     sample = _sampled_loss(m, settings, seed)
@@ -109,8 +111,6 @@ def _sampled_loss(m: OneLayerAttention, settings: Settings, seed: int) -> Tensor
     place="Appendix B, Lemma 6",
     title="One rate for all parameters after a change of scale",
     quote="Then (10) is equivalent to xi^(t) = xi^(t-1) - eta_Q grad l(xi^(t-1))",
-    statement="""With gamma = sqrt(eta_w / eta_Q) and alpha = w / gamma, descent with rates eta_Q and eta_w
-        on (Q, w) is descent with the one rate eta_Q on (Q, alpha).""",
     quick={
         "K": 8,
         "d": 5,
@@ -126,6 +126,9 @@ def _sampled_loss(m: OneLayerAttention, settings: Settings, seed: int) -> Tensor
     seconds=0.3,
 )
 def reparametrisation(settings: Settings, seed: int) -> Finding:
+    """With gamma = sqrt(eta_w / eta_Q) and alpha = w / gamma, descent with rates eta_Q and eta_w on (Q, w) is
+    descent with the one rate eta_Q on (Q, alpha).
+    """
     m = model(settings, seed)
     gamma = settings.get("gamma", (settings.rate_w / settings.rate_Q) ** 0.5)
     moved = Reparametrised(m.dictionary, m.limit.A, gamma)
@@ -175,12 +178,11 @@ def reparametrisation(settings: Settings, seed: int) -> Finding:
     title="Without noise the pseudo-inverse gives every label",
     quote="""In this case, A becomes Z^+ Zhat, ... the label of each token v_k could be represented by the
         inner product""",
-    statement="""With tau = 0 and N >= m the matrix A becomes Z^+ Zhat, and y_k = <y, Z^+ Zhat_k> for every
-        token.""",
     quick={"K": 20, "d": 6, "m": 5, "N": 8, "tau": 0.0, "prompts": 100},
     seconds=0.1,
 )
 def without_noise(settings: Settings, seed: int) -> Finding:
+    """With tau = 0 and N >= m the matrix A becomes Z^+ Zhat, and y_k = <y, Z^+ Zhat_k> for every token."""
     dictionary = draw_dictionary(settings, seed)
     prompts = dictionary.prompts(settings.prompts, seed=seed)
     printed = torch.linalg.pinv(dictionary.Z) @ dictionary.features.T
@@ -216,8 +218,6 @@ def without_noise(settings: Settings, seed: int) -> Finding:
     sharp="sharp: the limit is exact",
     repairs="P4/equation-26",
     title="The limit matrix without noise",
-    statement="""As tau goes to 0 with N >= m, A tends to (I, Z^+ Z^Q), and <y, A_k> is the label of every
-    token.""",
     derivation="""(66) has the identity on the prompt's own tokens for every tau, and Z'(m tau I + ZZ')^-1
         tends to Z^+ if Z has rank m. Without noise y = Z'lambda, and y'Z^+ = lambda' since Z Z^+ = I.""",
     quick={"K": 20, "d": 6, "m": 5, "N": 8, "tau": 0.0, "prompts": 100},
@@ -225,6 +225,7 @@ def without_noise(settings: Settings, seed: int) -> Finding:
     seconds=0.1,
 )
 def limit_without_noise(settings: Settings, seed: int) -> Finding:
+    """As tau goes to 0 with N >= m, A tends to (I, Z^+ Z^Q), and <y, A_k> is the label of every token."""
     dictionary = draw_dictionary(settings, seed)
     prompts = dictionary.prompts(settings.prompts, seed=seed)
     N = dictionary.N
@@ -249,14 +250,14 @@ def limit_without_noise(settings: Settings, seed: int) -> Finding:
     place="Appendix C, Equations (27), (34), (66), (67)",
     title="The limit matrix in two forms, and the ridge in it",
     quote="in the proof of Theorem 2, we show that y*_k = <y, A_{:,k}>",
-    statement="""(Z'Z + m tau I)^-1 (Z'Zhat + (m tau I, 0)) equals (I, Z'(m tau I + ZZ')^-1 Z^Q), and A'y is
-        the labels shown followed by the answers of ridge regression with the template (m tau I + ZZ')^-1 Z
-        y.""",
     quick={"K": 30, "d": 8, "m": 6, "N": 10, "tau": 0.05, "prompts": 20, "alpha_factor": 1.0},
     full={"K": 200, "d": 100, "m": 20, "N": 30, "tau": 0.01},
     seconds=0.2,
 )
 def limit_in_two_forms(settings: Settings, seed: int) -> Finding:
+    """(Z'Z + m tau I)^-1 (Z'Zhat + (m tau I, 0)) equals (I, Z'(m tau I + ZZ')^-1 Z^Q), and A'y is the labels
+    shown followed by the answers of ridge regression with the template (m tau I + ZZ')^-1 Z y.
+    """
     dictionary = draw_dictionary(settings, seed)
     y = dictionary.prompts(settings.prompts, seed=seed).shown
     A = _equation_34(dictionary)
@@ -309,12 +310,13 @@ def _ridge_by_scikit_learn(dictionary: Dictionary, y: Tensor, alpha: float) -> T
     place="Appendix B, Equation (33)",
     title="The definition of delta",
     quote="delta_k := sum_h w_{h,k} s_k^h - (Z^T Z + m tau I)^{-1} (z_k + m tau e_k)",
-    statement="""With delta_k as printed, the loss gap of Lemma 5 is (1/2K) sum_k |Zbar delta_k|^2 (m = N, so
-        that the dimensions fit).""",
     quick={"K": 7, "d": 5, "m": 4, "N": 4, "tau": 0.3, "heads": 3, "transposed": False},
     seconds=0.05,
 )
 def printed_delta(settings: Settings, seed: int) -> Finding:
+    """With delta_k as printed, the loss gap of Lemma 5 is (1/2K) sum_k |Zbar delta_k|^2 (m = N, so that the
+    dimensions fit).
+    """
     m = model(settings, seed)
     m.w = draw((settings.heads, settings.K), seed, "weights")
     dictionary = m.dictionary
@@ -339,12 +341,13 @@ def printed_delta(settings: Settings, seed: int) -> Finding:
     place="Appendix B, Equations (37) and (38)",
     title="When the loss converges to its infimum",
     quote="the necessary and sufficient condition for L(theta^(t)) to converge to L* during training is",
-    statement="""The gap lies between lambda_min(M) and lambda_max(M) times |Ahat - A|^2 / 2K with M = Z'Z +
-        m tau I, so that the loss converges to L* if and only if all delta_k tend to 0.""",
     quick={"K": 8, "d": 5, "m": 3, "N": 6, "tau": 0.1, "heads": 4, "points": 50, "inverted": False},
     seconds=0.1,
 )
 def gap_and_distance(settings: Settings, seed: int) -> Finding:
+    """The gap lies between lambda_min(M) and lambda_max(M) times |Ahat - A|^2 / 2K with M = Z'Z + m tau I, so
+    that the loss converges to L* if and only if all delta_k tend to 0.
+    """
     m = model(settings, seed)
     low, *_, high = torch.linalg.eigvalsh(m.dictionary.M).tolist()
     ratios = []

@@ -25,12 +25,12 @@ _SIZES = {"K": 6, "d": 4, "m": 3, "N": 5, "tau": 0.1, "heads": 2}
     plain="The gradient of the softmax is as printed.",
     place="Appendix A.2, Lemma 1",
     title="Gradient of the softmax in Q",
-    statement="""The entry s_jk of softmax(V'Qv_k) has the gradient s_jk sum_i s_ik (v_j - v_i) v_k' in Q.""",
     quick=_SIZES,
     full={"K": 20, "d": 10, "N": 12},
     seconds=0.1,
 )
 def softmax_gradient(settings: Settings, seed: int) -> Finding:
+    """The entry s_jk of softmax(V'Qv_k) has the gradient s_jk sum_i s_ik (v_j - v_i) v_k' in Q."""
     m = model(settings, seed)
     errors = [
         relative(_printed(m, h, k), _automatic(m, h, k))
@@ -63,12 +63,12 @@ def _printed(m: OneLayerAttention, h: int, k: int) -> Tensor:
     place="Appendix A.2, Lemma 2",
     title="The softmax is Lipschitz from the maximum norm to the 1-norm",
     quote="||softmax(a) - softmax(b)||_1 <= 2 ||a - b||_inf",
-    statement="""|softmax(a) - softmax(b)|_1 <= 2 |a - b|_max for all vectors a, b.""",
     quick={"lengths": [2, 5, 30], "pairs": 2000, "constant": 2.0},
     full={"pairs": 100_000},
     seconds=0.1,
 )
 def softmax_lipschitz(settings: Settings, seed: int) -> Finding:
+    """|softmax(a) - softmax(b)|_1 <= 2 |a - b|_max for all vectors a, b."""
     random = max(_random_ratio(length, settings.pairs, seed) for length in settings.lengths)
     worst = max(_worst_ratio(length) for length in settings.lengths)
     return Finding(
@@ -112,13 +112,14 @@ def _ratios(a: Tensor, b: Tensor) -> Tensor:
     place="Appendix A.2, Lemma 4",
     title="Averaging over the noise of a label is a ridge",
     quote="Note that (24) is equivalent to the following ridge regression problem",
-    statement="""With fresh noise eps_i of covariance tau I, the expected mean of (y_i - lambda'(f(v_i) +
-        eps_i))^2/2 is the mean of (y_i - lambda'f(v_i))^2/2 plus (tau/2) |lambda|^2.""",
     quick={"K": 6, "d": 4, "m": 3, "N": 5, "tau": 0.3, "draws": 40_000, "drawn_tau": 0.3},
     full={"draws": 1_000_000},
     seconds=0.2,
 )
 def noise_is_a_ridge(settings: Settings, seed: int) -> Finding:
+    """With fresh noise eps_i of covariance tau I, the expected mean of (y_i - lambda'(f(v_i) + eps_i))^2/2 is
+    the mean of (y_i - lambda'f(v_i))^2/2 plus (tau/2) |lambda|^2.
+    """
     dictionary = draw_dictionary(settings, seed)
     y = dictionary.prompts(1, seed=seed).shown[0]
     candidate = draw((dictionary.m,), seed, "candidate lambda")
@@ -162,11 +163,11 @@ def _running_mean(sample: Tensor, printed: float) -> Figure:
     place="Appendix A.2, Lemma 3",
     title="The square of a sum",
     quote="||sum_{i=1}^l x_i||_2^2 <= l sum_{i=1}^l ||x_i||_2^2",
-    statement="""|x_1 + ... + x_l|^2 <= l (|x_1|^2 + ... + |x_l|^2).""",
     quick={"counts": [2, 5, 20], "p": 6, "draws": 500, "factor": 1.0},
     seconds=0.05,
 )
 def square_of_a_sum(settings: Settings, seed: int) -> Finding:
+    """|x_1 + ... + x_l|^2 <= l (|x_1|^2 + ... + |x_l|^2)."""
     worst = 0.0
     for count in settings.counts:
         x = draw((settings.draws, count, settings.p), seed, f"vectors {count}")

@@ -36,15 +36,15 @@ from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM, fit_residual
     title="Gradient in many dimensions, and the two cases",
     quote="""Since XX^T is a positive definite matrix ... we suggest the updated attention matrix will
         greatly depend on the term G W_V^T X^T""",
-    statement="""With X X' positive definite, dL/dW = X'(S * (G V'X' - (Attn * G) 1)) X for attention S X V
-        with S = softmax(X W X'), every column of (Attn * G) 1 is the same, and one step of descent takes
-        attention off position i if <G_i, V'X_i> > 0 (Case 1) and puts it there if it is negative (Case
-        2).""",
     quick={"L": 6, "d": 8, "draws": 300, "rate": 1e-3, "mixing": True},
     full={"L": 16, "d": 32, "draws": 2000},
     seconds=0.5,
 )
 def many_dimensions(settings: Settings, seed: int) -> Finding:
+    """With X X' positive definite, dL/dW = X'(S * (G V'X' - (Attn * G) 1)) X for attention S X V with S =
+    softmax(X W X'), every column of (Attn * G) 1 is the same, and one step of descent takes attention off
+    position i if <G_i, V'X_i> > 0 (Case 1) and puts it there if it is negative (Case 2).
+    """
     rng = generator(seed, "matrices")
     gaps = []
     follows = []
@@ -139,9 +139,6 @@ _RATE = 0.05
     place="ours, on the potential solutions of Section 7.2",
     title="Which remedies halve the risk on the sign-inconsistent task",
     quote="which might be a potential approach to relieving the asymmetric learning in attention",
-    statement="""With one optimiser for all, none of differential attention, patching, rotary positions and
-        weight decay halves the risk of attention on the sign-inconsistent task; scores that depend on the
-        position, with trained values, do.""",
     quick={
         "d": 8,
         "sigma": 0.01,
@@ -157,6 +154,10 @@ _RATE = 0.05
     seconds=3.0,
 )
 def remedies(settings: Settings, seed: int) -> Finding:
+    """With one optimiser for all, none of differential attention, patching, rotary positions and weight decay
+    halves the risk of attention on the sign-inconsistent task; scores that depend on the position, with
+    trained values, do.
+    """
     ssm = ResidualSSM(settings.d, settings.sigma, seed)
     data = ssm.sample(settings.n, generator(seed, "train"))
     tests = {

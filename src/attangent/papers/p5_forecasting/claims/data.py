@@ -27,14 +27,15 @@ from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
     title="Residual SSM features with four properties",
     quote="""by choosing some appropriate value for A, B and C, we can show that for a certain gamma < 1,
         we have""",
-    statement="""For suitable (A, B, C) the values are u_k = <P_k, h_1>, with |P_k| = 1 for all k <= d + 1,
-        one core feature P_d orthogonal to the others with <P_d, P_(d+1)> = gamma < 1, and
-        P_(d+1) = (d-1)/d P_d + 1/d times the mean of the others.""",
     quick={"d": 8, "sigma": 0.01, "tolerance": 1e-9},
     full={"d": 64},
     seconds=0.05,
 )
 def properties(settings: Settings, seed: int) -> Finding:
+    """For suitable (A, B, C) the values are u_k = <P_k, h_1>, with |P_k| = 1 for all k <= d + 1, one core
+    feature P_d orthogonal to the others with <P_d, P_(d+1)> = gamma < 1, and P_(d+1) = (d-1)/d P_d + 1/d
+    times the mean of the others.
+    """
     d = settings.d
     tolerance = settings.tolerance
     ssm = ResidualSSM(d, settings.sigma, seed)
@@ -76,9 +77,6 @@ def properties(settings: Settings, seed: int) -> Finding:
     sharp="sharp: the norm is exact",
     repairs="P5/claim-c.2",
     title="Residual SSM features with the properties that can be had together",
-    statement="""There are (A, B, C) whose features P_1..P_d are orthonormal with P_(d+1) = (d-1)/d P_d +
-        1/d times the mean of the others. Then gamma = (d-1)/d and |P_(d+1)|^2 = ((d-1)^2 + 1/(d-1))/d^2,
-        below 1.""",
     derivation="""Property 3 is a convex combination of unit vectors that are not all equal, hence shorter
         than 1: Property 1 can hold for k <= d only. Take M' = Q K Q' with Q orthogonal and K the companion
         matrix whose last column has the weights of Property 3: it maps P_k to P_(k+1). C = P_1, any B and A
@@ -89,6 +87,9 @@ def properties(settings: Settings, seed: int) -> Finding:
     seconds=0.1,
 )
 def properties_together(settings: Settings, seed: int) -> Finding:
+    """There are (A, B, C) whose features P_1..P_d are orthonormal with P_(d+1) = (d-1)/d P_d + 1/d times the
+    mean of the others. Then gamma = (d-1)/d and |P_(d+1)|^2 = ((d-1)^2 + 1/(d-1))/d^2, below 1.
+    """
     d = settings.d
     ssm = ResidualSSM(d, settings.sigma, seed)
     P = ssm.features()
@@ -128,13 +129,14 @@ def recursion_gap(ssm: ResidualSSM, seed: int) -> float:
     kind="ours",
     place="ours, on Section 6.1, Definition 6.1 (Appendix C, Definition C.4)",
     title="The sign-inconsistent task and its probability",
-    statement="""Windows with u_d u_(d+1) < 0 have probability atan((d-1)^(-3/2))/pi under the data model, and
-        those drawn without rejection are distributed as those drawn by rejection.""",
     quick={"d": 8, "sigma": 0.0, "n": 400_000},
     full={"n": 4_000_000},
     seconds=0.5,
 )
 def inconsistent_task(settings: Settings, seed: int) -> Finding:
+    """Windows with u_d u_(d+1) < 0 have probability atan((d-1)^(-3/2))/pi under the data model, and those
+    drawn without rejection are distributed as those drawn by rejection.
+    """
     ssm = ResidualSSM(settings.d, settings.sigma, seed)
     x, y = ssm.sample(settings.n, generator(seed, "plain"))
     kept = x[:, -1] * y < 0
@@ -199,12 +201,12 @@ def _below(t: float, sigma: float) -> float:
     place="Appendix B, Fact B.2",
     title="Small balls of a normal variable",
     quote="then for any t > 0, we have: Pr[x <= t] <= 2t / (sqrt(2 pi) sigma)",
-    statement="""P(x <= t) <= 2t / (sqrt(2 pi) sigma) for x ~ N(0, sigma^2) and every t > 0.""",
     quick={"sigma": 1.0, "ts": [0.01, 0.1, 0.5, 1.0, 3.0]},
     seeds=1,
     seconds=0.01,
 )
 def small_balls(settings: Settings, seed: int) -> Finding:
+    """P(x <= t) <= 2t / (sqrt(2 pi) sigma) for x ~ N(0, sigma^2) and every t > 0."""
     ratios = [_below(t, settings.sigma) / _ball(t, settings.sigma) for t in settings.ts]
     return Finding(
         conclusions=(Conclusion("largest P(x <= t) / bound", "<=", 1.0, max(ratios)),),
@@ -223,13 +225,13 @@ def _ball(t: float, sigma: float) -> float:
     sharp="sharp as t -> 0",
     repairs="P5/fact-b.2",
     title="Small balls of a normal variable",
-    statement="""P(|x| <= t) <= 2t / (sqrt(2 pi) sigma) for x ~ N(0, sigma^2) and every t > 0.""",
     derivation="""The density is at most 1/(sqrt(2 pi) sigma), and the interval has the length 2t.""",
     quick={"sigma": 1.0, "ts": [0.01, 0.1, 0.5, 1.0, 3.0]},
     sizes=({"sigma": 0.5}, {"sigma": 2.0}),
     seconds=0.01,
 )
 def small_balls_of_the_size(settings: Settings, seed: int) -> Finding:
+    """P(|x| <= t) <= 2t / (sqrt(2 pi) sigma) for x ~ N(0, sigma^2) and every t > 0."""
     ratios = [(2 * _below(t, settings.sigma) - 1) / _ball(t, settings.sigma) for t in settings.ts]
     return Finding(conclusions=(Conclusion("largest P(|x| <= t) / bound", "<=", 1.0, max(ratios)),))
 
@@ -248,13 +250,14 @@ def small_balls_of_the_size(settings: Settings, seed: int) -> Finding:
     place="Appendix B, Fact B.8, used in Lemma I.4",
     title="Distance of a vector to its mean under a softmax",
     quote="There exists a small constant c > 0 such that: (1/d) <1_d, x - 1_d <s, x>> >= c v_x",
-    statement="""(1/d) <1, x - 1 <s, x>> is at least c times the variance of x, for every softmax vector s
-        and every x.""",
     quick={"d": 8, "draws": 1000},
     full={"d": 64},
     seconds=0.05,
 )
 def distance_to_the_mean(settings: Settings, seed: int) -> Finding:
+    """(1/d) <1, x - 1 <s, x>> is at least c times the variance of x, for every softmax vector s and every
+    x.
+    """
     s, x = _softmax_and_values(settings, seed)
     sides = x.mean(dim=1) - (s * x).sum(dim=1)
     least_side = (sides / x.var(dim=1, correction=0)).min().item()
@@ -281,13 +284,13 @@ def _softmax_and_values(settings: Settings, seed: int) -> tuple[torch.Tensor, to
     sharp="sharp: equality if <s, x> is the mean",
     repairs="P5/fact-b.8",
     title="Squared distance of a vector to its mean under a softmax",
-    statement="""(1/d) <1, (x - 1 <s, x>)^2> >= v_x for every softmax vector s and every x: c = 1.""",
     derivation="""The mean of (x_k - a)^2 over k is v_x + (xbar - a)^2, least at a = xbar.""",
     quick={"d": 8, "draws": 1000},
     sizes=({"d": 8}, {"d": 64}),
     seconds=0.05,
 )
 def squared_distance_to_the_mean(settings: Settings, seed: int) -> Finding:
+    """(1/d) <1, (x - 1 <s, x>)^2> >= v_x for every softmax vector s and every x: c = 1."""
     s, x = _softmax_and_values(settings, seed)
     sides = (x - (s * x).sum(dim=1, keepdim=True)).square().mean(dim=1)
     ratios = sides / x.var(dim=1, correction=0)

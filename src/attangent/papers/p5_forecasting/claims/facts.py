@@ -33,12 +33,13 @@ from attangent.papers.p5_forecasting.claims.scalar_regression import (
     place="Appendix B, Fact B.3",
     title="Sums of normal variables",
     quote="For n variables X_i ~ N(0, sigma_i^2) ... we have: sum X_i ~ N(0, sum sigma_i^2)",
-    statement="""The sum of n normal variables with variances sigma_i^2 has the variance sum sigma_i^2,
-        whatever their dependence.""",
     quick={"draws": 4000, "correlation": -1.0},
     seconds=0.01,
 )
 def sums_of_normals(settings: Settings, seed: int) -> Finding:
+    """The sum of n normal variables with variances sigma_i^2 has the variance sum sigma_i^2, whatever their
+    dependence.
+    """
     x, y = torch.randn(2, settings.draws, generator=generator(seed, "normals"), dtype=torch.float64)
     rho = settings.correlation
     total = x + rho * x + math.sqrt(1 - rho**2) * y
@@ -67,12 +68,11 @@ def sums_of_normals(settings: Settings, seed: int) -> Finding:
     place="Appendix B, Fact B.4",
     title="Inner product with a normal vector",
     quote="for any fixed u in R^d, we can show that: <x, u> ~ N(0, sigma^2 ||u||_2^2 I_d)",
-    statement="""<x, u> has the covariance sigma^2 |u|^2 I_d, of trace d sigma^2 |u|^2, for x ~ N(0, sigma^2
-    I_d).""",
     quick={"d": 6, "draws": 4000, "sigma": 1.0},
     seconds=0.01,
 )
 def inner_products(settings: Settings, seed: int) -> Finding:
+    """<x, u> has the covariance sigma^2 |u|^2 I_d, of trace d sigma^2 |u|^2, for x ~ N(0, sigma^2 I_d)."""
     rng = generator(seed, "vectors")
     x = settings.sigma * torch.randn(settings.draws, settings.d, generator=rng, dtype=torch.float64)
     u = torch.randn(settings.d, generator=rng, dtype=torch.float64)
@@ -102,11 +102,11 @@ def inner_products(settings: Settings, seed: int) -> Finding:
     place="Appendix B, Fact B.7",
     title="The least eigenvalue of a changed matrix",
     quote="For two matrices H, H~ in R^{n x n}, we have: lambda_min(H~) >= lambda_min(H) - ||H - H~||_F",
-    statement="""lambda_min(H~) >= lambda_min(H) - |H - H~| for all square matrices with real eigenvalues.""",
     quick={"change": 0.25, "symmetric": False},
     seconds=0.01,
 )
 def least_eigenvalues(settings: Settings, seed: int) -> Finding:
+    """lambda_min(H~) >= lambda_min(H) - |H - H~| for all square matrices with real eigenvalues."""
     H = torch.tensor([[0.0, 1.0], [float(settings.symmetric), 0.0]], dtype=torch.float64)
     moved = H.clone()
     moved[1, 0] += settings.change
@@ -132,13 +132,13 @@ def least_eigenvalues(settings: Settings, seed: int) -> Finding:
     place="Appendix B, Lemma B.1, Facts B.5, B.6 and B.9",
     title="Hoeffding's bound, tails, exponentials and geometric sums",
     quote="sum_{tau=1}^t (1-x)^tau <= -1/log(1-x) <= 2/x",
-    statement="""Hoeffding's bound (B.1), |X| <= C sigma sqrt(log(1/delta)) with probability 1 - delta for
-        delta < 0.1 (B.5, C = 2), exp(x) = 1 + x + Theta(1) x^2 for |x| < 0.01 (B.6), and the bounds on a
-        geometric sum (B.9).""",
     quick={"n": 20, "draws": 20_000, "deltas": [0.09, 0.01, 1e-4, 1e-9], "C": 2.0, "terms": 500},
     seconds=0.05,
 )
 def facts_that_hold(settings: Settings, seed: int) -> Finding:
+    """Hoeffding's bound (B.1), |X| <= C sigma sqrt(log(1/delta)) with probability 1 - delta for delta < 0.1
+    (B.5, C = 2), exp(x) = 1 + x + Theta(1) x^2 for |x| < 0.01 (B.6), and the bounds on a geometric sum (B.9).
+    """
     coins = torch.randint(0, 2, (settings.draws, settings.n), generator=generator(seed, "coins")).double()
     t = 0.2 * settings.n
     above = ((coins.sum(1) - settings.n / 2).abs() >= t).double().mean().item()
@@ -185,15 +185,16 @@ def facts_that_hold(settings: Settings, seed: int) -> Finding:
     place="Appendix I, Lemma I.5",
     title="Outputs stay concentrated",
     quote="|F_i(t) - F_i(0)| <= exp(O(B^2 D)) O(R)",
-    statement="""If no weight moved by more than R < 0.01/B^2, then (1) |F_i(t) - F_i(0)| <= exp(O(B^2 D))
-        O(R) and (2) |F(t) - F(0)| <= exp(O(B^2 D)) O(R sqrt(n)), with D = sqrt(log(m/delta)): a factor that
-        grows more slowly than any power of the width.""",
     quick={**LAZY, **PAIR, "widths": [32, 128, 512, 2048], "steps": 3, "trained_widths": [32, 96, 256, 1024]},
     full={"widths": [32, 128, 512, 2048, 8192]},
     seconds=1.2,
     rests_on=("P5/lemma-k.3",),
 )
 def concentration(settings: Settings, seed: int) -> Finding:
+    """If no weight moved by more than R < 0.01/B^2, then (1) |F_i(t) - F_i(0)| <= exp(O(B^2 D)) O(R) and (2)
+    |F(t) - F(0)| <= exp(O(B^2 D)) O(R sqrt(n)), with D = sqrt(log(m/delta)): a factor that grows more slowly
+    than any power of the width.
+    """
     moved = [output_change(settings | {"m": m}, seed) for m in settings.widths]
     B, _ = sizes_of_data_and_weights(settings)
     ends = {m: converge(settings | {"m": m}, seed) for m in settings.trained_widths}
@@ -268,8 +269,6 @@ def output_change(settings: Settings, seed: int) -> OutputChange:
     sharp="sharp in order: moving every weight by R with the sign of a_r attains it up to the mean variance",
     repairs="P5/lemma-i.5",
     title="Outputs move by at most sqrt(m) R",
-    statement="""If no weight moves by more than R, then |F_i(t) - F_i(0)| <= sqrt(m) R |x_id| (max_k x_ik -
-        min_k x_ik)^2 / 4, and no factor smaller than sqrt(m) will do.""",
     derivation="""By Lemma E.5 |dF_i/dw_r| = m^(-1/2) |x_id| Var_(S_ir)(x_i), and a variance is at most a
         quarter of the squared range. Summed over m neurons that move by R at most this is the bound. Moving
         each w_r by R in the direction a_r sign(x_id) attains sqrt(m) R |x_id| times the mean variance.""",
@@ -278,6 +277,9 @@ def output_change(settings: Settings, seed: int) -> OutputChange:
     seconds=0.2,
 )
 def outputs_move_with_the_width(settings: Settings, seed: int) -> Finding:
+    """If no weight moves by more than R, then |F_i(t) - F_i(0)| <= sqrt(m) R |x_id| (max_k x_ik - min_k
+    x_ik)^2 / 4, and no factor smaller than sqrt(m) will do.
+    """
     move = output_change(settings, seed)
     ratios = move.changes / (math.sqrt(settings.m) * move.R * move.slopes)
     return Finding(

@@ -33,8 +33,6 @@ def _risk(answer: Tensor, y: Tensor) -> float:
     title="Attention cannot reach the noise level out of distribution",
     quote="""Let all pre-conditions in Theorem 5.2 hold, there is no w(t) in R^m that satisfies R(f) <=
         O(sigma^2).""",
-    statement="""No hidden weights that training reaches give the attention model a risk of order sigma^2 on
-        the sign-inconsistent task; P_1..P_(d-1) alone do not span P_(d+1).""",
     quick={
         "d": 8,
         "delta": 0.05,
@@ -50,6 +48,9 @@ def _risk(answer: Tensor, y: Tensor) -> float:
     rests_on=("P5/theorem-5.2-asymmetry", "P5/theorem-5.3", "P5/claim-c.2"),
 )
 def attention_fails(settings: Settings, seed: int) -> Finding:
+    """No hidden weights that training reaches give the attention model a risk of order sigma^2 on the
+    sign-inconsistent task; P_1..P_(d-1) alone do not span P_(d+1).
+    """
     sigmas = settings.sigmas
     risks = [_attention_risk(settings, sigma, seed) / sigma**2 for sigma in sigmas]
     P = ResidualSSM(settings.d, 0.0, seed).features()
@@ -102,12 +103,13 @@ def attention_fails(settings: Settings, seed: int) -> Finding:
     title="The sum of signed attention weights is positive",
     quote="""sum_i a_r softmax_d(x_test,i,d w_r(t) x_test,i) > 0 where this step follows from w_r(t) < 0
         when a_r = -1""",
-    statement="""For every neuron r, the sum over test windows of a_r softmax_d(x_d w_r x) is positive if
-        w_r < 0 for a_r = -1.""",
     quick={"d": 8, "test": 100, "sigma": 0.01, "weight": -0.5, "sign": -1.0},
     seconds=0.05,
 )
 def signed_attention(settings: Settings, seed: int) -> Finding:
+    """For every neuron r, the sum over test windows of a_r softmax_d(x_d w_r x) is positive if w_r < 0 for
+    a_r = -1.
+    """
     x, _ = ResidualSSM(settings.d, settings.sigma, seed).sample_inconsistent(
         settings.test, generator(seed, "test")
     )
@@ -154,14 +156,15 @@ def _linear_risk(
     title="The residual linear network reaches the noise level",
     quote="""There exists and exists only one w*_lin that satisfies sum_{k=1}^{d-1} w*_lin,k P_k = P_{d+1}
         - P_d.""",
-    statement="""Exactly one w solves sum_(k<d) w_k P_k = P_(d+1) - P_d, by inverting P_x'P_x in the proof,
-        and with it the residual linear network has a risk of order sigma^2 on the sign-inconsistent task.""",
     quick={**_TASK, "within": 0.05},
     full={"test": 400_000, "d": 32, "n": 2048},
     seconds=0.2,
     rests_on=("P5/claim-c.2",),
 )
 def linear_succeeds(settings: Settings, seed: int) -> Finding:
+    """Exactly one w solves sum_(k<d) w_k P_k = P_(d+1) - P_d, by inverting P_x'P_x in the proof, and with it
+    the residual linear network has a risk of order sigma^2 on the sign-inconsistent task.
+    """
     ssm = ResidualSSM(settings.d, settings.sigma, seed)
     P = ssm.features()
     columns = (P[:-1] - P[-2]).T  # P_x of the proof, its last column zero
@@ -204,9 +207,6 @@ def linear_succeeds(settings: Settings, seed: int) -> Finding:
     sharp="sharp: the risk is exact",
     repairs="P5/proposition-6.3-linear",
     title="The residual linear network reaches the noise level",
-    statement="""The w with w_k = 1/(d(d-1)) for k < d are the only solutions of sum_(k<d) w_k (P_k - P_d) =
-        P_(d+1) - P_d; w_d is free, since it multiplies 0. With them the risk on the sign-inconsistent task
-        is sigma^2 (1 + s^2), s^2 = |P_(d+1)|^2.""",
     derivation="""f_lin(x) = sum_k w_k (x_k - x_d) + x_d. P_(d+1) - P_d = -P_d/d + sum_(k<d) P_k/(d(d-1)) =
         sum_(k<d) (P_k - P_d)/(d(d-1)), and the P_k - P_d for k < d are independent. On clean values f_lin
         is u_(d+1); the noise adds sigma^2 |c|^2 with c the weights of Property 3, and that of y adds
@@ -216,6 +216,10 @@ def linear_succeeds(settings: Settings, seed: int) -> Finding:
     seconds=0.3,
 )
 def linear_succeeds_with_the_difference(settings: Settings, seed: int) -> Finding:
+    """The w with w_k = 1/(d(d-1)) for k < d are the only solutions of sum_(k<d) w_k (P_k - P_d) = P_(d+1) -
+    P_d; w_d is free, since it multiplies 0. With them the risk on the sign-inconsistent task is sigma^2 (1 +
+    s^2), s^2 = |P_(d+1)|^2.
+    """
     ssm = ResidualSSM(settings.d, settings.sigma, seed)
     P = ssm.features()
     columns = (P[:-2] - P[-2]).T

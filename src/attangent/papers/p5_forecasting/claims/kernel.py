@@ -32,14 +32,14 @@ _LARGER = {"m": 2048, "steps": 400}
     place="Section 5.1 and Appendix F, Definition F.2 and Assumption F.3",
     title="The kernel of the attention model, and when it is positive definite",
     quote="H* := H(0) is a positive definite (PD) matrix, i.e., its minimum eigenvalue lambda > 0",
-    statement="""The kernel H_ij = (1/m) sum_r x_id x_jd Var_ir(x_i) Var_jr(x_j), with variances under the
-        attention of neuron r, is the Gram matrix of the model's gradients; it is assumed to be positive
-        definite.""",
     quick={"n": 4, "d": 8, "m": 1024, "noise": 0.01, "delta": 0.05, "counts": [2, 4, 8, 16, 32]},
     full={"m": 16384, "counts": [2, 4, 8, 16, 32, 64, 128]},
     seconds=0.3,
 )
 def kernel_definition(settings: Settings, seed: int) -> Finding:
+    """The kernel H_ij = (1/m) sum_r x_id x_jd Var_ir(x_i) Var_jr(x_j), with variances under the attention of
+    neuron r, is the Gram matrix of the model's gradients; it is assumed to be positive definite.
+    """
     p = scalar_regression(settings, seed)
     J = jacrev(lambda w: _printed_model(p, w))(p.network.W).reshape(settings.n, -1)
     distance = ((p.kernel - J @ J.T).norm() / (J @ J.T).norm()).item()
@@ -88,13 +88,14 @@ def _printed_model(p: ScalarRegression, w: Tensor) -> Tensor:
     title="Kernel convergence",
     quote="||H(t) - H(0)||_F <= O(nR) exp(O(B^2 D)) and lambda_min(H(t)) >= lambda/2",
     rests_on=("P5/definition-f.2", "P5/lemma-k.3"),
-    statement="""If no weight moves by more than R <= lambda / (n poly(exp(B^2), exp(D))), the kernel changes
-        by at most O(nR) exp(O(B^2 D)) in the Frobenius norm and lambda_min stays at least lambda/2.""",
     quick={**_SIZES, "looks": 10},
     full=_LARGER,
     seconds=0.5,
 )
 def kernel_convergence(settings: Settings, seed: int) -> Finding:
+    """If no weight moves by more than R <= lambda / (n poly(exp(B^2), exp(D))), the kernel changes by at most
+    O(nR) exp(O(B^2 D)) in the Frobenius norm and lambda_min stays at least lambda/2.
+    """
     p = scalar_regression(settings, seed)
     at = sorted({round(settings.steps * (i / settings.looks) ** 2) for i in range(settings.looks + 1)})
     run = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps, keep=at, drift_at=at)
@@ -140,15 +141,16 @@ def kernel_convergence(settings: Settings, seed: int) -> Finding:
     place="Appendix H, Lemmas H.1-H.4",
     title="Inductions for loss, gradient and weights",
     quote="R := max_t max_r |w_r(t) - w_r(0)| <= lambda / (n poly(exp(B^2), exp(D)))",
-    statement="""The loss falls by (1 - eta lambda/2) per step (H.1); L(0) is O(n B^2) (H.2); every gradient
-        is at most n^(3/2) m^(-1/2) exp(O(B^2 D)) |F - y| (H.3); and no weight ever moves by more than
-        lambda / (n poly(exp(B^2), exp(D))) for m large, by a bound that falls like m^(-1/2) (H.4).""",
     quick={**_SIZES, "widths": [64, 256, 1024, 4096], "width_steps": 60},
     rests_on=("P5/lemma-g.1", "P5/lemma-5.1", "P5/lemma-k.3"),
     full=_LARGER,
     seconds=0.5,
 )
 def inductions(settings: Settings, seed: int) -> Finding:
+    """The loss falls by (1 - eta lambda/2) per step (H.1); L(0) is O(n B^2) (H.2); every gradient is at most
+    n^(3/2) m^(-1/2) exp(O(B^2 D)) |F - y| (H.3); and no weight ever moves by more than lambda / (n
+    poly(exp(B^2), exp(D))) for m large, by a bound that falls like m^(-1/2) (H.4).
+    """
     p = scalar_regression(settings, seed)
     run = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps)
     B, _ = sizes_of_data_and_weights(settings)
@@ -234,14 +236,15 @@ def _largest_move(settings: Settings, seed: int) -> float:
     ours=("O(.) read as 2 around B and D and as 8 in the exponent",),
     place="Appendix K, Lemma K.3",
     title="Thirteen parts on data, weights, exponentials and softmax under a small move",
-    statement="""For windows of the residual state-space model, Gaussian weights and weights moved by at most
-        R < 0.01/B^2, thirteen bounds on x, w, u = exp(x_d w x), alpha = sum u and S = u/alpha hold with high
-        probability, in powers of exp(O(B^2 D)) and R B^2.""",
     quick={"n": 32, "d": 8, "m": 512, "noise": 0.01, "delta": 0.05},
     full={"n": 256, "m": 4096},
     seconds=0.2,
 )
 def perturbation_parts(settings: Settings, seed: int) -> Finding:
+    """For windows of the residual state-space model, Gaussian weights and weights moved by at most R <
+    0.01/B^2, thirteen bounds on x, w, u = exp(x_d w x), alpha = sum u and S = u/alpha hold with high
+    probability, in powers of exp(O(B^2 D)) and R B^2.
+    """
     p = scalar_regression(settings, seed)
     B, D = sizes_of_data_and_weights(settings)
     R = 0.0099 / B**2

@@ -22,13 +22,14 @@ LAZY = {"n": 16, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0, "s
     plain="The gradient is as printed.",
     place="Appendix E, Lemma E.5",
     title="Gradient of the attention model",
-    statement="""The derivatives in w_r of u, alpha, 1/alpha, S, F_i and the loss are those printed; above all
-        dF_i/dw_r = m^(-1/2) a_r x_id Var_(S_ir)(x_i).""",
     quick={"n": 6, "d": 8, "m": 16, "noise": 0.01},
     full={"n": 64, "m": 256},
     seconds=0.1,
 )
 def gradient(settings: Settings, seed: int) -> Finding:
+    """The derivatives in w_r of u, alpha, 1/alpha, S, F_i and the loss are those printed; above all dF_i/dw_r
+    = m^(-1/2) a_r x_id Var_(S_ir)(x_i).
+    """
     p = scalar_regression(settings, seed)
     parts = _printed_parts(p)
     true = _autograd_parts(p)
@@ -104,13 +105,14 @@ def _autograd_parts(p: ScalarRegression) -> dict[str, Tensor]:
     title="Outputs are zero at the start",
     quote="""w_r(0) ~ N(0, 1) ... a_r ~ Uniform{-1, +1} ... Then we assume that f(x_i, w(0), a) = 0, for
         all i, in our setting.""",
-    statement="""f(x_i, w(0), a) = 0 at every training point (D.7), with every w_r(0) normal and every a_r a
-        random sign, all drawn independently (D.2).""",
     quick={"n": 64, "d": 8, "m": 64, "noise": 0.01, "init": "independent"},
     full={"n": 1024, "m": 4096},
     seconds=0.05,
 )
 def zero_start(settings: Settings, seed: int) -> Finding:
+    """f(x_i, w(0), a) = 0 at every training point (D.7), with every w_r(0) normal and every a_r a random
+    sign, all drawn independently (D.2).
+    """
     p = scalar_regression(settings, seed)
     return Finding(
         conclusions=(_zero_at_the_start(p),),
@@ -130,8 +132,6 @@ def _zero_at_the_start(p: ScalarRegression) -> Conclusion:
     sharp="sharp: exactly 0",
     repairs="P5/zero-initialisation",
     title="Outputs are zero at the start for pairs of neurons",
-    statement="""With pairs of neurons that share one normal w_r(0) and have a_r = 1 and -1, f(x, w(0), a) =
-        0 at every x; marginally every w_r is normal and every a_r a fair sign.""",
     derivation="""The two neurons of a pair have the same softmax at the start and opposite signs, so that
         their terms cancel. The kernel H, a mean over neurons of even terms in a_r, is that of m/2
         independent neurons.""",
@@ -140,6 +140,9 @@ def _zero_at_the_start(p: ScalarRegression) -> Conclusion:
     seconds=0.05,
 )
 def zero_start_in_pairs(settings: Settings, seed: int) -> Finding:
+    """With pairs of neurons that share one normal w_r(0) and have a_r = 1 and -1, f(x, w(0), a) = 0 at every
+    x; marginally every w_r is normal and every a_r a fair sign.
+    """
     p = scalar_regression(settings, seed)
     return Finding(
         conclusions=(
@@ -163,13 +166,14 @@ def zero_start_in_pairs(settings: Settings, seed: int) -> Finding:
     place="Appendix I, Lemma I.3",
     title="Gradient direction",
     quote="If a_r = 1, we have: Delta w_r(t) <= -O(n gamma v_min / sqrt(m)) exp(-O(B^2 D))",
-    statement="""At every step t each neuron moves towards the sign of its output weight: dL/dw_r <= -c for
-        a_r = 1 and >= c for a_r = -1, with c > 0, in wide networks.""",
     quick={**LAZY, "n": 8, "widths": [32, 96, 256, 512], "steps": 60},
     full={"widths": [32, 128, 512, 2048], "steps": 250},
     rests_on=("P5/lemma-i.4", "P5/lemma-i.5", "P5/lemma-k.3"),
 )
 def direction(settings: Settings, seed: int) -> Finding:
+    """At every step t each neuron moves towards the sign of its output weight: dL/dw_r <= -c for a_r = 1 and
+    >= c for a_r = -1, with c > 0, in wide networks.
+    """
     wrong = [1 - min(shares_towards(settings | {"m": m}, seed)) for m in settings.widths]
     least = settings | {"m": settings.widths[0]}
     halved = 1 - min(shares_towards(least | {"rate": settings.rate / 2, "steps": 2 * settings.steps}, seed))
@@ -213,8 +217,6 @@ def shares_towards(settings: Settings, seed: int) -> list[float]:
     sharp="sharp in time: it fails once residuals of both signs appear",
     repairs="P5/lemma-i.3",
     title="Gradient direction at the start",
-    statement="""At t = 0, with outputs 0, every neuron moves towards the sign of a_r wherever sum_i y_i
-        x_id Var_ir > 0, which holds for all neurons at once for data of Definition C.3 and n of a few d.""",
     derivation="""With F = 0 Lemma E.5 gives dL/dw_r = -m^(-1/2) a_r sum_i y_i x_id Var_ir. E[y_i x_id
         Var_ir] > 0 since y_i = (d-1)/d x_id + terms of mean 0 and Var_ir > 0; the sum over i concentrates
         about n times that. The same sign argument with F in place of 0 fails as soon as residuals of both
@@ -224,6 +226,9 @@ def shares_towards(settings: Settings, seed: int) -> list[float]:
     seconds=0.2,
 )
 def direction_at_the_start(settings: Settings, seed: int) -> Finding:
+    """At t = 0, with outputs 0, every neuron moves towards the sign of a_r wherever sum_i y_i x_id Var_ir >
+    0, which holds for all neurons at once for data of Definition C.3 and n of a few d.
+    """
     return Finding(
         conclusions=(
             Conclusion(
@@ -245,12 +250,12 @@ def _least_variance(p: ScalarRegression) -> float:
     title="Variance lower bound",
     quote="<S, x^2> - <S, x>^2 >= exp(-O(B^2 D)) v_min",
     rests_on=("P5/fact-b.8", "P5/lemma-k.3"),
-    statement="In training, Var_(S_ir)(x_i) >= exp(-O(B^2 D)) v_min for every point and neuron.",
     quick={**LAZY, "constant": 2.0},
     full={"n": 32, "m": 512, "steps": 300},
     seconds=0.5,
 )
 def variance(settings: Settings, seed: int) -> Finding:
+    """In training, Var_(S_ir)(x_i) >= exp(-O(B^2 D)) v_min for every point and neuron."""
     p = scalar_regression(settings, seed)
     final = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps).final
     S = final.attention(p.X)

@@ -7,7 +7,7 @@ from fractions import Fraction
 import sympy as sp
 
 from attangent.audit import Proof, Step
-from attangent.papers.common.exact import is_zero
+from attangent.papers.common.exact import is_zero, prove
 
 
 def equation_17() -> Proof:
@@ -19,20 +19,18 @@ def equation_17() -> Proof:
     inner = before[0] * b + before[1] * c
     gaps = [sp.simplify(before[i] - after[i] - (before[i] * (b, c)[i] - inner * after[i])) for i in (0, 1)]
     printed = before[0] - after[0] - (before[0] * b + inner * after[0])
-    return Proof(
-        (
-            Step(
-                "With u(t+1) = u(t)(1 - beta) and two coordinates, the identity holds with a minus.",
-                r"S(t)-S(t+1)=S(t)\circ\beta-\langle S(t),\beta\rangle S(t+1)",
-                gaps == [0, 0],
-            ),
-            Step(
-                "As printed, with a plus, it misses by twice the second term.",
-                r"S(t)-S(t+1)-\big(S(t)\circ\beta+\langle S(t),\beta\rangle S(t+1)\big)=-2\langle "
-                r"S(t),\beta\rangle S(t+1)",
-                sp.simplify(printed + 2 * inner * after[0]) == 0,
-            ),
-        )
+    return prove(
+        Step(
+            "With u(t+1) = u(t)(1 - beta) and two coordinates, the identity holds with a minus.",
+            r"S(t)-S(t+1)=S(t)\circ\beta-\langle S(t),\beta\rangle S(t+1)",
+            gaps == [0, 0],
+        ),
+        Step(
+            "As printed, with a plus, it misses by twice the second term.",
+            r"S(t)-S(t+1)-\big(S(t)\circ\beta+\langle S(t),\beta\rangle S(t+1)\big)=-2\langle "
+            r"S(t),\beta\rangle S(t+1)",
+            sp.simplify(printed + 2 * inner * after[0]) == 0,
+        ),
     )
 
 
@@ -45,21 +43,18 @@ def lemma_g_1() -> Proof:
     attention = sp.exp(logit * a) / (sp.exp(logit * a) + sp.exp(logit * b))
     derivative = sp.diff(attention * a + (1 - attention) * b, logit)
     variance = (second - mean**2).subs(s, attention)
-    return Proof(
-        (
-            Step(
-                "The derivative of <softmax(q x), x> in q is the variance under the attention.",
-                r"\frac{d}{dq}\langle S,x\rangle=\langle S,x^2\rangle-\langle S,x\rangle^2",
-                sp.simplify(derivative - variance) == 0,
-            ),
-            Step(
-                "C_1 has the sum, which differs by twice the squared mean.",
-                r"\big(\langle S,x^2\rangle+\langle S,x\rangle^2\big)-\mathrm{Var}_S(x)=2\langle "
-                r"S,x\rangle^2",
-                sp.expand(second + mean**2 - (second - mean**2) - 2 * mean**2) == 0,
-            ),
-            *_positive_leading_term(),
+    return prove(
+        Step(
+            "The derivative of <softmax(q x), x> in q is the variance under the attention.",
+            r"\frac{d}{dq}\langle S,x\rangle=\langle S,x^2\rangle-\langle S,x\rangle^2",
+            sp.simplify(derivative - variance) == 0,
         ),
+        Step(
+            "C_1 has the sum, which differs by twice the squared mean.",
+            r"\big(\langle S,x^2\rangle+\langle S,x\rangle^2\big)-\mathrm{Var}_S(x)=2\langle S,x\rangle^2",
+            sp.expand(second + mean**2 - (second - mean**2) - 2 * mean**2) == 0,
+        ),
+        *_positive_leading_term(),
         part="G.1",
     )
 
@@ -107,21 +102,19 @@ def lemma_h_2() -> Proof:
     """(a - b)^2 <= a^2 + b^2 fails for numbers of opposite signs."""
     a = Fraction(1)
     b = Fraction(-1)
-    return Proof(
-        (
-            Step(
-                "At a = 1, b = -1 the left-hand side is 4 and the right-hand side 2.",
-                r"(1-(-1))^2=4>2=1^2+(-1)^2",
-                (a - b) ** 2 == 4 and a**2 + b**2 == 2,
-            ),
-            Step(
-                "A factor 2 repairs it, and O(.) absorbs it.",
-                r"2(a^2+b^2)-(a-b)^2=(a+b)^2\ge 0",
-                all(
-                    2 * (x**2 + y**2) - (x - y) ** 2 == (x + y) ** 2
-                    for x in map(Fraction, (-2, 1, 3))
-                    for y in map(Fraction, (-1, 0, 5))
-                ),
+    return prove(
+        Step(
+            "At a = 1, b = -1 the left-hand side is 4 and the right-hand side 2.",
+            r"(1-(-1))^2=4>2=1^2+(-1)^2",
+            (a - b) ** 2 == 4 and a**2 + b**2 == 2,
+        ),
+        Step(
+            "A factor 2 repairs it, and O(.) absorbs it.",
+            r"2(a^2+b^2)-(a-b)^2=(a+b)^2\ge 0",
+            all(
+                2 * (x**2 + y**2) - (x - y) ** 2 == (x + y) ** 2
+                for x in map(Fraction, (-2, 1, 3))
+                for y in map(Fraction, (-1, 0, 5))
             ),
         ),
         part="step",
@@ -132,25 +125,23 @@ def lemma_i_3() -> Proof:
     """A gradient bounded away from 0 for all t contradicts a loss that tends to 0."""
     t, rate, c, C, L0 = sp.symbols("t eta c C L_0", positive=True)
     loss = L0 * sp.Rational(1, 2) ** t
-    return Proof(
-        (
-            Step(
-                "By Lemma E.5 and Cauchy-Schwarz the gradient is at most a constant C times sqrt(2L(t)).",
-                r"|\Delta w_r(t)|\le C\sqrt{2L(t)}",
-                sp.sqrt(2 * loss).is_positive is True,
-            ),
-            Step(
-                "By Theorem 5.2 the loss tends to 0, and so does this bound.",
-                r"L(t)\le(1-\eta\lambda/2)^tL(0)\to 0",
-                sp.limit(C * sp.sqrt(2 * loss), t, sp.oo) == 0,
-            ),
-            Step(
-                "Lemma I.3 wants |Delta w_r(t)| >= c with one c > 0 for all t. Weights would then move by c "
-                "eta per step without end, and Lemma H.4 keeps them within R.",
-                r"\sum_{\tau\le t}\eta c=\eta ct\to\infty",
-                sp.limit(rate * c * t, t, sp.oo) == sp.oo,
-            ),
-        )
+    return prove(
+        Step(
+            "By Lemma E.5 and Cauchy-Schwarz the gradient is at most a constant C times sqrt(2L(t)).",
+            r"|\Delta w_r(t)|\le C\sqrt{2L(t)}",
+            sp.sqrt(2 * loss).is_positive is True,
+        ),
+        Step(
+            "By Theorem 5.2 the loss tends to 0, and so does this bound.",
+            r"L(t)\le(1-\eta\lambda/2)^tL(0)\to 0",
+            sp.limit(C * sp.sqrt(2 * loss), t, sp.oo) == 0,
+        ),
+        Step(
+            "Lemma I.3 wants |Delta w_r(t)| >= c with one c > 0 for all t. Weights would then move by c "
+            "eta per step without end, and Lemma H.4 keeps them within R.",
+            r"\sum_{\tau\le t}\eta c=\eta ct\to\infty",
+            sp.limit(rate * c * t, t, sp.oo) == sp.oo,
+        ),
     )
 
 
@@ -166,37 +157,34 @@ def lemma_i_5() -> Proof:
     )
     largest = eta / (4 * sp.sqrt(m))
     least = sp.E / (1 + sp.E) ** 2  # s'(1) = s'(-1)
-    return Proof(
-        (
-            Step(
-                "Take the window (0, 1) with label 1 and F(0) = 0 (Assumption D.7). Neuron r answers a_r "
-                "s(w_r)/sqrt(m), and the first step moves it by eta a_r s'(w_r)/sqrt(m). So R <= eta/(4 "
-                "sqrt(m)).",
-                r"s(w)=\frac{1}{1+e^{-w}},\quad s'=s(1-s)=\tfrac14-\big(s-\tfrac12\big)^2\le\tfrac14",
-                sp.simplify(sp.diff(s, w) - s * (1 - s)) == 0
-                and sp.expand(q * (1 - q) - sp.Rational(1, 4) + (q - sp.Rational(1, 2)) ** 2) == 0,
-            ),
-            Step(
-                "To first order the output moves by eta times the mean of s'^2 over the neurons, since a_r^2 "
-                "= 1. In wide networks more than half of them have |w_r(0)| <= 1 and s' > 1/6.",
-                r"\sum_r\frac{a_rs'(w_r)}{\sqrt m}\cdot\frac{\eta a_rs'(w_r)}{\sqrt m}"
-                r"=\frac\eta m\sum_rs'(w_r)^2\ge\frac{\eta}{72},"
-                r"\quad s'(\pm1)=\frac{e}{(1+e)^2}>\frac16",
-                sp.expand(first_order - eta * sum(v**2 for v in slopes) / 4) == 0
-                and bool(least > sp.Rational(1, 6))
-                and bool(sp.erf(1 / sp.sqrt(2)) > sp.Rational(1, 2)),
-            ),
-            Step(
-                "The rest is of second order. |s''| <= 1/4, so it is at most sqrt(m) R^2/8 and tends to 0.",
-                r"s''=s'(1-2s),\quad\sqrt m\cdot\tfrac18R^2\le\frac{\eta^2}{128\sqrt m}\to 0",
-                sp.simplify(sp.diff(s, w, 2) - sp.diff(s, w) * (1 - 2 * s)) == 0
-                and sp.limit(sp.sqrt(m) * largest**2 / 8, m, sp.oo) == 0,
-            ),
-            Step(
-                "Lemma I.5 allows exp(O(B^2 D)) O(R) with D = sqrt(log(m/delta)), which tends to 0.",
-                r"C e^{C\sqrt{\log m}}\,\frac{\eta}{4\sqrt m}\to 0<\frac{\eta}{72}",
-                sp.limit(C * sp.exp(C * sp.sqrt(sp.log(m))) * largest, m, sp.oo) == 0,
-            ),
+    return prove(
+        Step(
+            "Take the window (0, 1) with label 1 and F(0) = 0 (Assumption D.7). Neuron r answers a_r "
+            "s(w_r)/sqrt(m), and the first step moves it by eta a_r s'(w_r)/sqrt(m). So R <= eta/(4 "
+            "sqrt(m)).",
+            r"s(w)=\frac{1}{1+e^{-w}},\quad s'=s(1-s)=\tfrac14-\big(s-\tfrac12\big)^2\le\tfrac14",
+            sp.simplify(sp.diff(s, w) - s * (1 - s)) == 0
+            and sp.expand(q * (1 - q) - sp.Rational(1, 4) + (q - sp.Rational(1, 2)) ** 2) == 0,
+        ),
+        Step(
+            "To first order the output moves by eta times the mean of s'^2 over the neurons, since a_r^2 "
+            "= 1. In wide networks more than half of them have |w_r(0)| <= 1 and s' > 1/6.",
+            r"\sum_r\frac{a_rs'(w_r)}{\sqrt m}\cdot\frac{\eta a_rs'(w_r)}{\sqrt m}"
+            r"=\frac\eta m\sum_rs'(w_r)^2\ge\frac{\eta}{72},\quad s'(\pm1)=\frac{e}{(1+e)^2}>\frac16",
+            sp.expand(first_order - eta * sum(v**2 for v in slopes) / 4) == 0
+            and bool(least > sp.Rational(1, 6))
+            and bool(sp.erf(1 / sp.sqrt(2)) > sp.Rational(1, 2)),
+        ),
+        Step(
+            "The rest is of second order. |s''| <= 1/4, so it is at most sqrt(m) R^2/8 and tends to 0.",
+            r"s''=s'(1-2s),\quad\sqrt m\cdot\tfrac18R^2\le\frac{\eta^2}{128\sqrt m}\to 0",
+            sp.simplify(sp.diff(s, w, 2) - sp.diff(s, w) * (1 - 2 * s)) == 0
+            and sp.limit(sp.sqrt(m) * largest**2 / 8, m, sp.oo) == 0,
+        ),
+        Step(
+            "Lemma I.5 allows exp(O(B^2 D)) O(R) with D = sqrt(log(m/delta)), which tends to 0.",
+            r"C e^{C\sqrt{\log m}}\,\frac{\eta}{4\sqrt m}\to 0<\frac{\eta}{72}",
+            sp.limit(C * sp.exp(C * sp.sqrt(sp.log(m))) * largest, m, sp.oo) == 0,
         ),
         part="1",
     )
@@ -209,28 +197,26 @@ def theorem_5_2() -> Proof:
     density = sp.exp(-(x**2) / 2) / sp.sqrt(2 * sp.pi)
     failing = sp.Rational(1, 50)  # delta/P(a_r = 1) with the delta = 1/100 of Lemma H.4
     most = sp.Rational(1, 2) + R / sp.sqrt(2 * sp.pi) + failing
-    return Proof(
-        (
-            Step(
-                "By Lemma H.4 (with delta = 1/100) no weight ever moves by more than R, except with "
-                "probability 1/50 given a_r. The start w_r(0) is independent of a_r.",
-                r"P(w_r(t)>0\mid a_r=1)\le P(w_r(0)>-R)+\tfrac1{50}"
-                r"\le\tfrac12+\tfrac{R}{\sqrt{2\pi}}+\tfrac1{50}",
-                sp.simplify(density.subs(x, 0) - 1 / sp.sqrt(2 * sp.pi)) == 0
-                and sp.integrate(density, (x, 0, sp.oo)) == sp.Rational(1, 2)
-                and sp.Rational(1, 100) / sp.Rational(1, 2) == failing,
-            ),
-            Step(
-                "For R <= 1/2 that is below 3/4, and Part 1 wants 1 - delta, more than 9/10.",
-                r"\tfrac12+\tfrac{1}{2\sqrt{2\pi}}+\tfrac1{50}<\tfrac34<\tfrac9{10}<1-\delta\quad"
-                r"(\delta<\tfrac1{10})",
-                bool(most.subs(R, sp.Rational(1, 2)) < sp.Rational(3, 4)),
-            ),
-            Step(
-                "The time t does not enter, so no t helps. As R -> 0 the bound tends to 1/2 + 1/50.",
-                r"\tfrac12+\tfrac{R}{\sqrt{2\pi}}+\tfrac1{50}\to\tfrac12+\tfrac1{50}",
-                sp.limit(most, R, 0) == sp.Rational(1, 2) + failing,
-            ),
+    return prove(
+        Step(
+            "By Lemma H.4 (with delta = 1/100) no weight ever moves by more than R, except with "
+            "probability 1/50 given a_r. The start w_r(0) is independent of a_r.",
+            r"P(w_r(t)>0\mid a_r=1)\le P(w_r(0)>-R)+\tfrac1{50}"
+            r"\le\tfrac12+\tfrac{R}{\sqrt{2\pi}}+\tfrac1{50}",
+            sp.simplify(density.subs(x, 0) - 1 / sp.sqrt(2 * sp.pi)) == 0
+            and sp.integrate(density, (x, 0, sp.oo)) == sp.Rational(1, 2)
+            and sp.Rational(1, 100) / sp.Rational(1, 2) == failing,
+        ),
+        Step(
+            "For R <= 1/2 that is below 3/4, and Part 1 wants 1 - delta, more than 9/10.",
+            r"\tfrac12+\tfrac{1}{2\sqrt{2\pi}}+\tfrac1{50}<\tfrac34<\tfrac9{10}<1-\delta\quad"
+            r"(\delta<\tfrac1{10})",
+            bool(most.subs(R, sp.Rational(1, 2)) < sp.Rational(3, 4)),
+        ),
+        Step(
+            "The time t does not enter, so no t helps. As R -> 0 the bound tends to 1/2 + 1/50.",
+            r"\tfrac12+\tfrac{R}{\sqrt{2\pi}}+\tfrac1{50}\to\tfrac12+\tfrac1{50}",
+            sp.limit(most, R, 0) == sp.Rational(1, 2) + failing,
         ),
         part="Part 1",
     )
@@ -242,24 +228,22 @@ def theorem_5_3() -> Proof:
     u, a, excess = sp.symbols("u a h", positive=True)
     both_signs = (u - a) / (u + a) + (u - 1 / a) / (u + 1 / a)
     above = (u**2 - 1).subs(u, 1 + excess)
-    return Proof(
-        (
-            Step(
-                "For trained weights the theorem takes w_r(t) < 0 from Theorem 5.2. By Lemma H.4 (with delta "
-                "= 1/100) no weight moves by more than R, except with probability 1/50 given a_r. Every "
-                "other neuron with w_r(0) > R keeps a positive weight.",
-                r"P(w_r(t)>0\mid a_r=-1)\ge P(w_r(0)>R)-\tfrac1{50}\ge\tfrac12-\tfrac{R}{\sqrt{2\pi}}"
-                r"-\tfrac1{50}>\tfrac{47}{100}\quad(R\le\tfrac1{100})",
-                bool(sp.Rational(1, 2) - R / sp.sqrt(2 * sp.pi) - sp.Rational(1, 50) > sp.Rational(47, 100)),
-            ),
-            Step(
-                "For a weight w > 0 the last value gets more attention, not less. Take d = 2 and add up both "
-                "signs of x_1, which are equally likely: the sum is positive.",
-                r"u=e^{wx_2^2}>1,\ a=e^{wx_1x_2}:\quad"
-                r"\frac{u-a}{u+a}+\frac{u-1/a}{u+1/a}=\frac{2(u^2-1)}{(u+a)(u+1/a)}>0",
-                is_zero(both_signs - 2 * (u**2 - 1) / ((u + a) * (u + 1 / a)))
-                and sp.expand(above).is_positive is True,
-            ),
+    return prove(
+        Step(
+            "For trained weights the theorem takes w_r(t) < 0 from Theorem 5.2. By Lemma H.4 (with delta "
+            "= 1/100) no weight moves by more than R, except with probability 1/50 given a_r. Every "
+            "other neuron with w_r(0) > R keeps a positive weight.",
+            r"P(w_r(t)>0\mid a_r=-1)\ge P(w_r(0)>R)-\tfrac1{50}\ge\tfrac12-\tfrac{R}{\sqrt{2\pi}}"
+            r"-\tfrac1{50}>\tfrac{47}{100}\quad(R\le\tfrac1{100})",
+            bool(sp.Rational(1, 2) - R / sp.sqrt(2 * sp.pi) - sp.Rational(1, 50) > sp.Rational(47, 100)),
+        ),
+        Step(
+            "For a weight w > 0 the last value gets more attention, not less. Take d = 2 and add up both "
+            "signs of x_1, which are equally likely: the sum is positive.",
+            r"u=e^{wx_2^2}>1,\ a=e^{wx_1x_2}:\quad"
+            r"\frac{u-a}{u+a}+\frac{u-1/a}{u+1/a}=\frac{2(u^2-1)}{(u+a)(u+1/a)}>0",
+            is_zero(both_signs - 2 * (u**2 - 1) / ((u + a) * (u + 1 / a)))
+            and sp.expand(above).is_positive is True,
         ),
         part="(2) after training",
     )
@@ -269,21 +253,19 @@ def proposition_j_1() -> Proof:
     """The displayed sum has the sign of a_r, and features outside a linear span do not bind a softmax."""
     x, w, c = sp.symbols("x w c", positive=True)
     softmax = sp.exp(w * x**2) / (sp.exp(w * x**2) + sp.exp(w * x * c))
-    return Proof(
-        (
-            Step(
-                "A softmax is positive, so for a_r = -1 every term of the sum is negative, whatever w_r(t): "
-                "the first display fails for every such r.",
-                r"a_r\,\mathrm{softmax}_d(x_d w_r x)=-\frac{e^{wx_d^2}}{\sum_k e^{wx_dx_k}}<0",
-                (-softmax).is_negative is True,
-            ),
-            Step(
-                "The second display is about linear combinations of x_1..x_(d-1). Attention returns a sum "
-                "over all x_k, x_d among them, with weights that depend on x: at w = 0, 1/d each.",
-                r"\langle\mathrm{softmax}(0),x\rangle=\tfrac1d\sum_{k\le d}x_k",
-                softmax.subs(w, 0) == sp.Rational(1, 2),
-            ),
-        )
+    return prove(
+        Step(
+            "A softmax is positive, so for a_r = -1 every term of the sum is negative, whatever w_r(t): "
+            "the first display fails for every such r.",
+            r"a_r\,\mathrm{softmax}_d(x_d w_r x)=-\frac{e^{wx_d^2}}{\sum_k e^{wx_dx_k}}<0",
+            (-softmax).is_negative is True,
+        ),
+        Step(
+            "The second display is about linear combinations of x_1..x_(d-1). Attention returns a sum "
+            "over all x_k, x_d among them, with weights that depend on x: at w = 0, 1/d each.",
+            r"\langle\mathrm{softmax}(0),x\rangle=\tfrac1d\sum_{k\le d}x_k",
+            softmax.subs(w, 0) == sp.Rational(1, 2),
+        ),
     )
 
 
@@ -294,26 +276,23 @@ def section_7_1() -> Proof:
     mean = half * p + half * q
     scores = [-eta * half * (p - mean), -eta * half * (q - mean)]  # change of the scores of row 1
     change = half * (scores[0] - (half * scores[0] + half * scores[1]))  # first order in eta
-    return Proof(
-        (
-            Step(
-                "Take L = d = 2, X = W_V = I, W = 0 and G_1 = (p, q), so that <G_1, W_V'X_1> = p. A step of "
-                "descent changes the attention on position 1 by",
-                r"\Delta S_{11}=-\tfrac{\eta}{8}(p-q)",
-                sp.simplify(change + eta * (p - q) / 8) == 0,
-            ),
-            Step(
-                "At p = 1, q = 2 the inner product is positive (Case 1) and attention on the local entry "
-                "grows.",
-                r"\langle G_1,W_V^\top X_1\rangle=1>0,\quad\Delta S_{11}=\tfrac\eta8>0",
-                bool(change.subs({p: 1, q: 2, eta: 8}) == 1),
-            ),
-            Step(
-                "The columns of the dropped matrix are equal, as printed, but subtracting them is what "
-                "makes q matter.",
-                r"\tfrac{p+q}{2}\ne 0",
-                bool(mean.subs({p: 1, q: 2}) == sp.Rational(3, 2)),
-            ),
+    return prove(
+        Step(
+            "Take L = d = 2, X = W_V = I, W = 0 and G_1 = (p, q), so that <G_1, W_V'X_1> = p. A step of "
+            "descent changes the attention on position 1 by",
+            r"\Delta S_{11}=-\tfrac{\eta}{8}(p-q)",
+            sp.simplify(change + eta * (p - q) / 8) == 0,
+        ),
+        Step(
+            "At p = 1, q = 2 the inner product is positive (Case 1) and attention on the local entry grows.",
+            r"\langle G_1,W_V^\top X_1\rangle=1>0,\quad\Delta S_{11}=\tfrac\eta8>0",
+            bool(change.subs({p: 1, q: 2, eta: 8}) == 1),
+        ),
+        Step(
+            "The columns of the dropped matrix are equal, as printed, but subtracting them is what "
+            "makes q matter.",
+            r"\tfrac{p+q}{2}\ne 0",
+            bool(mean.subs({p: 1, q: 2}) == sp.Rational(3, 2)),
         ),
         part="cases",
     )
@@ -324,37 +303,33 @@ def zero_start() -> Proof:
     from itertools import product
 
     sums = {sum(signs) for signs in product((-1, 1), repeat=3)}
-    return Proof(
-        (
-            Step(
-                "On the window x = (c, ..., c) every softmax gives <S, x> = c, so f = c (a_1 + ... + "
-                "a_m)/sqrt(m).",
-                r"\langle S,c\mathbf 1\rangle=c",
-                Fraction(1, 4) * 7 + Fraction(3, 4) * 7 == 7,
-            ),
-            Step(
-                "For m = 3 the sum of the signs is never 0.",
-                r"a_1+a_2+a_3\in\{-3,-1,1,3\}",
-                sums == {-3, -1, 1, 3},
-            ),
-        )
+    return prove(
+        Step(
+            "On the window x = (c, ..., c) every softmax gives <S, x> = c, so f = c (a_1 + ... + "
+            "a_m)/sqrt(m).",
+            r"\langle S,c\mathbf 1\rangle=c",
+            Fraction(1, 4) * 7 + Fraction(3, 4) * 7 == 7,
+        ),
+        Step(
+            "For m = 3 the sum of the signs is never 0.",
+            r"a_1+a_2+a_3\in\{-3,-1,1,3\}",
+            sums == {-3, -1, 1, 3},
+        ),
     )
 
 
 def norms_over_points() -> Proof:
     """|x|_1 <= sqrt(d) |x|_2 fails for vectors with n > d entries."""
     n, d = 9, 4
-    return Proof(
-        (
-            Step(
-                "F(t) - y has n entries. For n = 9 equal entries of 1 and d = 4:",
-                r"\|x\|_1=9>6=\sqrt4\cdot\sqrt9=\sqrt d\,\|x\|_2",
-                n**2 > d * n,
-            ),
-            Step(
-                "The right factor is sqrt(n), attained by equal entries.",
-                r"9=\sqrt9\cdot\sqrt9",
-                n**2 == n * n,
-            ),
-        )
+    return prove(
+        Step(
+            "F(t) - y has n entries. For n = 9 equal entries of 1 and d = 4:",
+            r"\|x\|_1=9>6=\sqrt4\cdot\sqrt9=\sqrt d\,\|x\|_2",
+            n**2 > d * n,
+        ),
+        Step(
+            "The right factor is sqrt(n), attained by equal entries.",
+            r"9=\sqrt9\cdot\sqrt9",
+            n**2 == n * n,
+        ),
     )

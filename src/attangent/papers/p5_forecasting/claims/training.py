@@ -31,13 +31,14 @@ _LAZY = {"n": 2, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0}
     title="The loss converges",
     quote="Let T >= Omega(1/(eta lambda) log(nB^2/eps)), we have: L(T) <= eps.",
     rests_on=("P5/lemma-h.1", "P5/lemma-5.1"),
-    statement="""With a positive definite kernel and a wide enough network, L(t) <= (1 - eta lambda/2)^t
-        L(0), so that L(T) <= epsilon after T = log(L(0)/epsilon)/(eta lambda/2) steps.""",
     quick={**_LAZY, "epsilon": 0.1, "most_steps": 2000, "crowd": 32, "crowd_steps": 60},
     full={"n": 3, "m": 1024, "most_steps": 4000, "crowd": 48, "crowd_steps": 150},
     seconds=1.5,
 )
 def convergence(settings: Settings, seed: int) -> Finding:
+    """With a positive definite kernel and a wide enough network, L(t) <= (1 - eta lambda/2)^t L(0), so that
+    L(T) <= epsilon after T = log(L(0)/epsilon)/(eta lambda/2) steps.
+    """
     p = scalar_regression(settings, seed)
     rate = p.rate(settings.rate)
     shrink = rate * p.lambda_min / 2
@@ -131,13 +132,14 @@ CONVERGED = {**PAIR, "d": 8, "noise": 0.01, "delta": 0.05, "rate": 1.0, "widths"
     place="Section 5.2, Theorem 5.2 (Theorem I.1), Parts 1 and 2",
     title="Hidden weights take the sign of the output weights",
     quote="Part 1. Pr[w_r(t) > 0 | a_r = 1] >= 1 - delta. Part 2. Pr[w_r(t) < 0 | a_r = -1] >= 1 - delta.",
-    statement="""In wide networks, for t >= m/(eta lambda v_min), w_r has the sign of a_r with probability at
-        least 1 - delta.""",
     quick=CONVERGED,
     full={"widths": [32, 128, 512, 2048], "pair_steps": 400},
     rests_on=("P5/lemma-i.3", "P5/lemma-h.1"),
 )
 def asymmetry(settings: Settings, seed: int) -> Finding:
+    """In wide networks, for t >= m/(eta lambda v_min), w_r has the sign of a_r with probability at least 1 -
+    delta.
+    """
     ends = [converge(settings | {"m": m}, seed) for m in settings.widths]
     shares = [wrong_signs(end) for end in ends]
     last = ends[-1]
@@ -220,9 +222,6 @@ def _shares_figure(
     sharp="sharp as R -> 0",
     repairs="P5/theorem-5.2-asymmetry",
     title="In wide networks hidden weights keep their signs",
-    statement="""With a start in pairs, the share of neurons whose w_r has the sign of a_r stays within the
-        share of neurons with |w_r(0)| <= R of 1/2, where R is the largest move; R falls with the width, and
-        with it the distance to 1/2, at most sqrt(2/pi) R in expectation.""",
     derivation="""Pairs share w_r(0) and have both signs of a_r: exactly half agree at the start. A sign
         changes only where |w_r(0)| <= |w_r(t) - w_r(0)| <= R, and P(|N(0,1)| <= R) <= sqrt(2/pi) R.""",
     quick=WIDE,
@@ -230,6 +229,10 @@ def _shares_figure(
     seconds=0.4,
 )
 def signs_are_kept(settings: Settings, seed: int) -> Finding:
+    """With a start in pairs, the share of neurons whose w_r has the sign of a_r stays within the share of
+    neurons with |w_r(0)| <= R of 1/2, where R is the largest move; R falls with the width, and with it the
+    distance to 1/2, at most sqrt(2/pi) R in expectation.
+    """
     run = trained(settings, seed)
     aligned = 1 - (run.wrong_up + run.wrong_down) / 2
     error = 3 / math.sqrt(settings.m)
@@ -260,14 +263,14 @@ def signs_are_kept(settings: Settings, seed: int) -> Finding:
     place="Section 5.2, Theorem 5.3 (Theorem I.2)",
     title="The residual feature gets less attention",
     quote="For all r that satisfies a_r = -1, ... E[softmax_d(x_d w_r(t) x)] <= E[softmax_k(x_d w_r(t) x)]",
-    statement="""For x ~ N(0, I), the expected attention on x_d is at most that on any other x_k (1)
-        where w_r < 0, and (2) after training, for every neuron with a_r = -1, since then w_r < 0 by
-        Theorem 5.2.""",
     quick={**WIDE, "draws": 20_000, "grid": [-2.0, -0.5, -0.1, 0.5, 2.0]},
     full={**_WIDER, "draws": 200_000},
     rests_on=("P5/theorem-5.2-asymmetry",),
 )
 def residual_feature(settings: Settings, seed: int) -> Finding:
+    """For x ~ N(0, I), the expected attention on x_d is at most that on any other x_k (1) where w_r < 0, and
+    (2) after training, for every neuron with a_r = -1, since then w_r < 0 by Theorem 5.2.
+    """
     excess, error = excess_attention(settings, seed)
     below = [(e + 3 * s) for w, e, s in zip(settings.grid, excess, error, strict=True) if w < 0]
     runs = [trained(settings | {"m": m}, seed) for m in settings.widths]
@@ -318,9 +321,6 @@ def residual_feature(settings: Settings, seed: int) -> Finding:
     sharp="sharp: equality at w = 0",
     repairs="P5/theorem-5.3",
     title="The residual feature gets less attention where w < 0",
-    statement="""For x with independent symmetric coordinates and every w < 0, E softmax_d(x_d w x) < E
-        softmax_k(x_d w x) for k < d; nothing of the kind holds for all neurons with a_r = -1 after
-        training.""",
     derivation="""Fix all but the sign of x_k, let u = exp(w x_d^2) < 1, a = exp(w x_d x_k) and Z be the sum
         of the other exponentials, u included. (u - a)/(Z + a) + (u - 1/a)/(Z + 1/a) has the sign of 2uZ - 2
         + (u - Z)(a + 1/a) <= 2(u - 1)(Z + 1) < 0, since Z >= u and a + 1/a >= 2.""",
@@ -329,6 +329,9 @@ def residual_feature(settings: Settings, seed: int) -> Finding:
     seconds=0.3,
 )
 def residual_feature_for_negative_weights(settings: Settings, seed: int) -> Finding:
+    """For x with independent symmetric coordinates and every w < 0, E softmax_d(x_d w x) < E softmax_k(x_d w
+    x) for k < d; nothing of the kind holds for all neurons with a_r = -1 after training.
+    """
     excess, error = excess_attention(settings, seed)
     return Finding(
         conclusions=tuple(

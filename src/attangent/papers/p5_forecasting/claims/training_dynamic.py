@@ -80,13 +80,12 @@ class WeightStep:
     place="Appendix G.1, Equation (17)",
     title="How attention changes in a step",
     quote="S_{i,r}(t) - S_{i,r}(t+1) = S_{i,r}(t) o beta_{i,r}(t) + <S_{i,r}(t), beta_{i,r}(t)> S_{i,r}(t+1)",
-    statement="""S(t) - S(t+1) = S(t) * beta(t) + <S(t), beta(t)> S(t+1), with beta = 1 - exp(-x_d eta dw
-        x).""",
     quick=STEP,
     full={"n": 16, "m": 1024},
     seconds=0.1,
 )
 def attention_changes(settings: Settings, seed: int) -> Finding:
+    """S(t) - S(t+1) = S(t) * beta(t) + <S(t), beta(t)> S(t+1), with beta = 1 - exp(-x_d eta dw x)."""
     step = WeightStep.of(scalar_regression(settings, seed), settings.rates[-1])
     return Finding(
         conclusions=(
@@ -103,7 +102,6 @@ def attention_changes(settings: Settings, seed: int) -> Finding:
     sharp="sharp: an identity",
     repairs="P5/equation-17",
     title="How attention changes in a step",
-    statement="""S(t) - S(t+1) = S(t) * beta(t) - <S(t), beta(t)> S(t+1).""",
     derivation="""With u(t) - u(t+1) = u(t) * beta and alpha(t) - alpha(t+1) = <u(t), beta>, S(t) - S(t+1) =
         (u(t) - u(t+1))/alpha(t) + (1/alpha(t) - 1/alpha(t+1)) u(t+1), and the second term is -(alpha(t) -
         alpha(t+1))/alpha(t) S(t+1) = -<S(t), beta> S(t+1).""",
@@ -112,6 +110,7 @@ def attention_changes(settings: Settings, seed: int) -> Finding:
     seconds=0.1,
 )
 def attention_changes_with_the_minus(settings: Settings, seed: int) -> Finding:
+    """S(t) - S(t+1) = S(t) * beta(t) - <S(t), beta(t)> S(t+1)."""
     steps = [WeightStep.of(scalar_regression(settings, seed), rate) for rate in settings.rates]
     return Finding(
         conclusions=(
@@ -135,14 +134,15 @@ def attention_changes_with_the_minus(settings: Settings, seed: int) -> Finding:
     place="Appendix G, Lemmas G.1 and G.2",
     title="The loss after a step, and its leading term",
     quote="Then, we can obtain the following: L(t+1) = L(t) + C_1 + C_2 + C_3 + C_4 + C_5",
-    statement="""L(t+1) - L(t) = C_1 + ... + C_5, where C_1 with <S, x^2> + <S, x>^2 is the term of first
-        order in eta and the others are of second order (G.1), and C_1 <= -eta lambda L(t) (G.2).""",
     quick=STEP,
     full={"m": 1024},
     seconds=0.1,
     rests_on=("P5/equation-17", "P5/lemma-5.1"),
 )
 def loss_after_a_step(settings: Settings, seed: int) -> Finding:
+    """L(t+1) - L(t) = C_1 + ... + C_5, where C_1 with <S, x^2> + <S, x>^2 is the term of first order in eta
+    and the others are of second order (G.1), and C_1 <= -eta lambda L(t) (G.2).
+    """
     p = scalar_regression(settings, seed)
     steps = [WeightStep.of(p, rate) for rate in settings.rates]
     loss = (p.network.forward(p.X) - p.y).square().sum().item() / 2
@@ -194,8 +194,6 @@ def _progress_on_two_windows(settings: Settings, seed: int) -> float:
     sharp="sharp: an identity up to eta^2",
     repairs="P5/lemma-g.1",
     title="The leading term of a step",
-    statement="""L(t+1) - L(t) = C_1 + O(eta^2) with C_1 = -eta (F - y)'H(t)(F - y), <S, x^2> - <S, x>^2 in
-        place of the sum; and C_1 <= -eta lambda_min(H(t)) 2 L(t).""",
     derivation="""The term of first order in eta is -eta |grad L|^2 = -eta (F - y)'J J'(F - y), and by Lemma
         E.5 J J' is the kernel H of Definition F.2, whose entries have the difference; <S, beta> enters Eq.
         (17) with a minus. The quadratic form is at least lambda_min |F - y|^2 = 2 lambda_min L.""",
@@ -204,6 +202,9 @@ def _progress_on_two_windows(settings: Settings, seed: int) -> float:
     seconds=0.1,
 )
 def leading_term(settings: Settings, seed: int) -> Finding:
+    """L(t+1) - L(t) = C_1 + O(eta^2) with C_1 = -eta (F - y)'H(t)(F - y), <S, x^2> - <S, x>^2 in place of the
+    sum; and C_1 <= -eta lambda_min(H(t)) 2 L(t).
+    """
     p = scalar_regression(settings, seed)
     steps = [WeightStep.of(p, rate) for rate in settings.rates]
     residual = p.network.forward(p.X) - p.y
@@ -239,8 +240,6 @@ def leading_term(settings: Settings, seed: int) -> Finding:
     place="Appendix H.1, Lemma H.2, Part 2",
     title="The loss in training against the move of the outputs",
     quote="L(t) <= exp(O(B^2 D)) O(nR^2) + O(nB^2)",
-    statement="""(a - b)^2 <= a^2 + b^2 for all numbers, the step of the proof; and along training L(t) = O(n
-        B^2), which Part 2 says.""",
     quick={
         "n": 8, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0, "steps": 60, "pairs": 200,
         "factor": 1.0,
@@ -250,6 +249,9 @@ def leading_term(settings: Settings, seed: int) -> Finding:
     rests_on=("P5/lemma-i.5",),
 )  # fmt: skip
 def loss_against_outputs(settings: Settings, seed: int) -> Finding:
+    """(a - b)^2 <= a^2 + b^2 for all numbers, the step of the proof; and along training L(t) = O(n B^2),
+    which Part 2 says.
+    """
     p = scalar_regression(settings, seed)
     run = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps)
     B, _ = sizes_of_data_and_weights(settings)
@@ -281,12 +283,12 @@ def loss_against_outputs(settings: Settings, seed: int) -> Finding:
     place="Appendix G, Equations (20), (23) and (29)",
     title="The 1-norm of the residuals",
     quote="the fourth step leverages the inequality ||x||_1 <= sqrt(d) ||x||_2",
-    statement="""|F(t) - y|_1 <= sqrt(d) |F(t) - y|_2 for n points of length d.""",
     quick={"n": 64, "d": 8, "m": 16, "noise": 0.01},
     seconds=0.05,
     rests_on=("P5/lemma-g.1",),
 )
 def residual_norms(settings: Settings, seed: int) -> Finding:
+    """|F(t) - y|_1 <= sqrt(d) |F(t) - y|_2 for n points of length d."""
     p = scalar_regression(settings, seed)
     residual = (p.network.forward(p.X) - p.y).flatten()
     ratio = (residual.abs().sum() / residual.norm()).item()
@@ -313,13 +315,13 @@ def residual_norms(settings: Settings, seed: int) -> Finding:
     place="Appendix H.1, proof of Lemma H.1, Part 1",
     title="The terms of one step add up",
     quote="L(t+1) <= L(t) - eta lambda L(t) + (1/8) eta lambda L(t) = (1 - eta lambda/2) L(t)",
-    statement="""1 - x + x/8 = 1 - x/2 with x = eta lambda.""",
     quick={"x": 0.1, "terms": 1},
     seeds=1,
     seconds=0.01,
     rests_on=("P5/lemma-g.1",),
 )
 def terms_of_a_step(settings: Settings, seed: int) -> Finding:
+    """1 - x + x/8 = 1 - x/2 with x = eta lambda."""
     left = 1 - settings.x + settings.terms * settings.x / 8
     return Finding(
         conclusions=(Conclusion("|left side - right side|", "<=", 1e-12, abs(left - 1 + settings.x / 2)),)
