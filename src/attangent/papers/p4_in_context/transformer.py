@@ -210,18 +210,29 @@ class TransformerTrainer:
         """
         optimizer = torch.optim.Adam(model.parameters(), lr=self.rate, fused=True)
         draw = self._batches(dictionary)
-        course = _Course(model, dictionary, tests or {})
+        tests = tests or {}
+        limit = RidgeLimit(dictionary)
+        wanted = {name: limit.predict(labels) for name, labels in tests.items()}
+        records: dict[int, float] = {}
+        inference: dict[str, list[float]] = {name: [] for name in tests}
         with Bars(quiet) as bars:
             for step in range(self.steps + 1):
                 loss = batch_loss(model, dictionary, draw())
                 if step % self.record_every == 0 or step == self.steps:
-                    course.note(step, loss.item())
+                    records[step] = loss.item()
+                    for name, labels in tests.items():
+                        difference = model.predict(dictionary, labels) - wanted[name]
+                        inference[name].append(difference.square().mean().item())
                 if step < self.steps:
                     optimizer.zero_grad()
                     loss.backward()
                     optimizer.step()
                     bars.show("transformer", step + 1, self.steps, note=f"loss {loss.item():.1e}")
-        return course.result()
+        return TransformerTraining(
+            steps=torch.tensor(list(records)),
+            losses=torch.tensor(list(records.values())),
+            inference={name: torch.tensor(values) for name, values in inference.items()},
+        )
 
     def _batches(self, dictionary: Dictionary) -> Callable[[], Tensor]:
         rng = generator(self.seed, "icl transformer prompts")
@@ -235,29 +246,6 @@ def batch_loss(model: InContextTransformer, dictionary: Dictionary, labels: Tens
     """Return (1/2K)|yhat - y|^2, averaged over prompts."""
     answers = model(*_cast(model, dictionary, labels[:, : dictionary.N]))
     return (answers - labels.to(answers)).square().mean() / 2
-
-
-class _Course:
-    def __init__(self, model: InContextTransformer, dictionary: Dictionary, tests: dict[str, Tensor]):
-        self.model = model
-        self.dictionary = dictionary
-        self.tests = tests
-        limit = RidgeLimit(dictionary)
-        self.wanted = {name: limit.predict(labels) for name, labels in tests.items()}
-        self.steps: list[int] = []
-        self.losses: list[float] = []
-        self.inference: dict[str, list[float]] = {name: [] for name in tests}
-
-    def note(self, step: int, loss: float) -> None:
-        self.steps.append(step)
-        self.losses.append(loss)
-        for name, labels in self.tests.items():
-            difference = self.model.predict(self.dictionary, labels) - self.wanted[name]
-            self.inference[name].append(difference.square().mean().item())
-
-    def result(self) -> TransformerTraining:
-        inference = {name: torch.tensor(values) for name, values in self.inference.items()}
-        return TransformerTraining(torch.tensor(self.steps), torch.tensor(self.losses), inference)
 
 
 def _cast(model: nn.Module, dictionary: Dictionary, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:

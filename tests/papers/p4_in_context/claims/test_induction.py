@@ -1,6 +1,7 @@
 """The tests of `papers/p4/induction.py`."""
 
 import dataclasses
+import math
 
 from attangent.audit import Verdict
 from attangent.papers.p4_in_context.claims import induction
@@ -43,10 +44,11 @@ def test_a_larger_zeta_is_found_out(monkeypatch):
 
 
 def test_a_guarantee_that_falls_with_heads_would_be_believed(monkeypatch):
-    made_up = [induction._Guarantee(-4 - 0.1 * i, 1.0, 0.1) for i in range(8)]
-    monkeypatch.setattr(induction, "guarantees", lambda settings, seed: made_up)
+    monkeypatch.setattr(
+        induction, "guaranteed_fall", lambda settings, seed: -4 - 0.1 * math.log2(settings.heads / 8)
+    )
     assert check("P4/heads-and-speed").judgements["H"].verdict is Verdict.HOLDS
-    monkeypatch.setattr(induction, "guarantee_of", lambda settings, seed: made_up[7 - settings.K // 10])
+    monkeypatch.setattr(induction, "guaranteed_fall", lambda settings, seed: 0.01 * settings.K - 4.7)
     assert check("P4/heads-and-speed", dictionary_sizes=[50, 40, 30, 20]).judgements["K"].verdict.failed
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.icl import Dictionary, RidgeLimit
 from attangent.papers.common.figures import plot
+from attangent.papers.common.sizes import ratios
 from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.dictionary_setting import (
     Reparametrised,
@@ -16,27 +17,15 @@ from attangent.papers.p4_in_context.claims.dictionary_setting import (
     draw_dictionary,
     joint_norm,
     model,
-    signs,
+    scaled,
     unit_tokens,
 )
 from attangent.papers.p4_in_context.one_layer.certificate import log10_L_61, log10_L_corrected, sizes
 
 _SIZES = {"K": 6, "d": 4, "m": 3, "N": 4, "tau": 0.1, "heads": 3, "tokens": "unit", "points": 300}
 _FULL = {"K": 40, "d": 20, "m": 10, "N": 15, "heads": 20, "points": 2000}
-
-
-SMOOTHNESS = {
-    "K": 4,
-    "d": 2,
-    "m": 4,
-    "N": 3,
-    "tau": 0.1,
-    "heads": 2,
-    "feature_scale": 10.0,
-    "log10_gammas": [0, 2, 4, 6],
-    "log10_alphas": [-1, 0, 1, 2, 3],
-    "points": 15,
-}
+_GRID = {"log10_gammas": [0, 2, 4, 6], "log10_alphas": [-1, 0, 1, 2, 3], "points": 15}
+SMOOTHNESS = {"K": 4, "d": 2, "m": 4, "N": 3, "tau": 0.1, "heads": 2, "feature_scale": 10.0, **_GRID}
 
 
 @claim(
@@ -55,27 +44,24 @@ def gradient_norm(settings: Settings, seed: int) -> Finding:
     sqrt(l - L*).
     """
     l, dictionary = _loss(settings, seed)
-    ratios = []
-    gaps = []
+    bounds = []
     norms = []
     for Q, alpha in _points(settings, seed):
         dQ, _ = l.gradient(Q, alpha)
         root = math.sqrt(l.gap(Q, alpha))
-        largest = dQ.flatten(1).norm(dim=1).max().item()
-        bound = 2 * math.sqrt(2) * settings.gamma * alpha.abs().max().item() * dictionary.f_max * root
-        ratios.append(largest / bound)
-        gaps.append(bound)
-        norms.append(largest)
+        norms.append(dQ.flatten(1).norm(dim=1).max().item())
+        bounds.append(2 * math.sqrt(2) * settings.gamma * alpha.abs().max().item() * dictionary.f_max * root)
+    ratio = max(ratios(norms, bounds))
     return Finding(
         hypotheses=(unit_tokens(dictionary),),
-        conclusions=(Conclusion("largest gradient norm / bound", "<=", 1.0, max(ratios)),),
-        numbers={"smallest slack, bound / norm": 1 / max(ratios)},
+        conclusions=(Conclusion("largest gradient norm / bound", "<=", 1.0, ratio),),
+        numbers={"smallest slack, bound / norm": 1 / ratio},
         figures=(
             plot(
                 "Gradient in Q against its bound",
                 ("bound", "largest gradient norm of a head"),
-                Series.of("random parameters", gaps, norms, "points"),
-                Series.of("Lemma 7", gaps, gaps, "bound"),
+                Series.of("random parameters", bounds, norms, "points"),
+                Series.of("Lemma 7", bounds, bounds, "bound"),
             ),
         ),
     )
@@ -161,32 +147,21 @@ def smoothness(settings: Settings, seed: int) -> Finding:
     """If all |alpha_hk| <= alpha, the gradient of l in (Q, alpha) is Lipschitz with the constant L of Eq.
     (61), for every gamma and alpha, and for those of Theorem 1.
     """
-    dictionary = _scaled(draw_dictionary(settings, seed), settings.feature_scale)
+    dictionary, measured = _measured(settings, seed)
     s = sizes(dictionary, settings.heads)
-    grid = list(itertools.product(settings.log10_gammas, settings.log10_alphas))
-    measured = {(g, a): math.log10(_steepest(dictionary, settings, seed, g, a)) for g, a in grid}
-    printed = {(g, a): measured[g, a] - log10_L_61(s, g, a) for g, a in grid}
-    corrected = {(g, a): measured[g, a] - log10_L_corrected(s, g, a) for g, a in grid}
-    worst = max(grid, key=lambda at: printed[at])
+    printed = {at: value - log10_L_61(s, *at) for at, value in measured.items()}
+    corrected = {at: value - log10_L_corrected(s, *at) for at, value in measured.items()}
+    worst = max(printed, key=printed.__getitem__)
+    excess = {
+        "largest quotient / L as printed in (61)": printed[worst],
+        "the same at the alpha (44) and gamma (15) of Theorem 1": _at_theorem_1(settings, seed),
+    }
+    parts = ("any alpha and gamma", "those of Theorem 1")
     return Finding(
         hypotheses=(unit_tokens(dictionary),),
-        conclusions=(
-            Conclusion(
-                "largest quotient / L as printed in (61)",
-                "<=",
-                0.0,
-                printed[worst],
-                log10=True,
-                part="any alpha and gamma",
-            ),
-            Conclusion(
-                "the same at the alpha (44) and gamma (15) of Theorem 1",
-                "<=",
-                0.0,
-                _at_theorem_1(settings, seed),
-                log10=True,
-                part="those of Theorem 1",
-            ),
+        conclusions=tuple(
+            Conclusion(name, "<=", 0.0, value, log10=True, part=part)
+            for (name, value), part in zip(excess.items(), parts, strict=True)
         ),
         numbers={"log10 gamma at the worst": worst[0], "log10 alpha at the worst": worst[1]},
         figures=(_smoothness_figure(settings, printed, corrected, max(settings.log10_gammas)),),
@@ -214,16 +189,20 @@ def smoothness_with_the_square(settings: Settings, seed: int) -> Finding:
     """If all |alpha_hk| <= alpha, the gradient of l in (Q, alpha) is Lipschitz with the constant of Eq. (61)
     in which the prefactor 8 gamma f |Zbar| is replaced by 16 gamma^2 f^2 |Zbar|^2 / K.
     """
-    dictionary = _scaled(draw_dictionary(settings, seed), settings.feature_scale)
+    dictionary, measured = _measured(settings, seed)
     s = sizes(dictionary, settings.heads)
-    grid = itertools.product(settings.log10_gammas, settings.log10_alphas)
-    excess = [
-        math.log10(_steepest(dictionary, settings, seed, g, a)) - log10_L_corrected(s, g, a) for g, a in grid
-    ]
+    excess = max(value - log10_L_corrected(s, *at) for at, value in measured.items())
     return Finding(
         hypotheses=(unit_tokens(dictionary),),
-        conclusions=(Conclusion("largest quotient / L corrected", "<=", 0.0, max(excess), log10=True),),
+        conclusions=(Conclusion("largest quotient / L corrected", "<=", 0.0, excess, log10=True),),
     )
+
+
+def _measured(settings: Settings, seed: int) -> tuple[Dictionary, dict[tuple[float, float], float]]:
+    """Return a dictionary, and log10 of the largest quotient found at each log10 of gamma and alpha."""
+    dictionary = scaled(draw_dictionary(settings, seed), settings.feature_scale)
+    grid = itertools.product(settings.log10_gammas, settings.log10_alphas)
+    return dictionary, {at: math.log10(_steepest(dictionary, settings, seed, *at)) for at in grid}
 
 
 def _at_theorem_1(settings: Settings, seed: int) -> float:
@@ -241,7 +220,7 @@ def _steepest(
     l = Reparametrised(dictionary, RidgeLimit(dictionary).A, 10.0**log10_gamma)
     H = settings.heads
     d = dictionary.d
-    alphas = 10.0**log10_alpha * signs((settings.points, H, dictionary.K), seed, "smoothness alpha")
+    alphas = 10.0**log10_alpha * draw((settings.points, H, dictionary.K), seed, "smoothness alpha").sign()
     spreads = torch.logspace(-1.5, 0.5, settings.points, dtype=torch.float64)[:, None, None, None]
     Qs = spreads * draw((settings.points, H, d, d), seed, "smoothness Q")
     steepest = 0.0
@@ -279,21 +258,15 @@ def _loss(settings: Settings, seed: int) -> tuple[Reparametrised, Dictionary]:
     return Reparametrised(dictionary, RidgeLimit(dictionary).A, settings.gamma), dictionary
 
 
-def _scaled(dictionary: Dictionary, factor: float) -> Dictionary:
-    return Dictionary(dictionary.tokens, factor * dictionary.features, dictionary.N, dictionary.tau)
-
-
 def _points(settings: Settings, seed: int) -> list[Point]:
     """Parameters of many sizes: the spread of Q from 0.03 to 30, |alpha| from 0.01 to 100."""
-    H = settings.heads
-    K = settings.K
-    d = settings.d
-    count = settings.points
-    spreads = torch.logspace(-1.5, 1.5, count, dtype=torch.float64)[:, None, None, None]
-    alphas = torch.logspace(-2, 2, count, dtype=torch.float64)
-    alphas = alphas[torch.arange(count) * 7 % count][:, None, None]  # every spread meets every size
-    Qs = spreads * draw((count, H, d, d), seed, "points Q")
-    return list(zip(Qs, alphas * draw((count, H, K), seed, "points alpha"), strict=True))
+    heads = (settings.points, settings.heads)
+    spreads = torch.logspace(-1.5, 1.5, settings.points, dtype=torch.float64)[:, None, None, None]
+    alphas = torch.logspace(-2, 2, settings.points, dtype=torch.float64)
+    alphas = alphas[torch.arange(len(alphas)) * 7 % len(alphas)]  # every spread meets every size
+    Qs = spreads * draw((*heads, settings.d, settings.d), seed, "points Q")
+    weights = alphas[:, None, None] * draw((*heads, settings.K), seed, "points alpha")
+    return list(zip(Qs, weights, strict=True))
 
 
 def _pairs(settings: Settings, seed: int, dictionary: Dictionary) -> list[tuple[Point, Point]]:
@@ -301,19 +274,13 @@ def _pairs(settings: Settings, seed: int, dictionary: Dictionary) -> list[tuple[
     points = _points(settings, seed)
     far = torch.logspace(-4, 1, len(points), dtype=torch.float64)
     far = far[torch.arange(len(points)) * 11 % len(points)]
-    steep = torch.outer(dictionary.tokens[0] - dictionary.tokens[1], dictionary.tokens[-1]).expand_as(
-        points[0][0]
-    )
+    steep = torch.outer(dictionary.tokens[0] - dictionary.tokens[1], dictionary.tokens[-1])
+    steep = steep.expand_as(points[0][0])
     steep = steep / steep.norm()
-    return [
-        (
-            (Q, a),
-            _neighbour(Q, a, t, steep if i % 2 else draw(tuple(Q.shape), seed + i, "neighbour Q"), seed + i),
-        )
-        for i, ((Q, a), t) in enumerate(zip(points, far, strict=True))
-    ]
-
-
-def _neighbour(Q: Tensor, alpha: Tensor, distance: Tensor, direction: Tensor, seed: int) -> Point:
-    moved = draw(tuple(alpha.shape), seed, "neighbour alpha")
-    return Q + distance * direction, alpha + distance * alpha.abs().max() * moved
+    pairs = []
+    for i, ((Q, alpha), distance) in enumerate(zip(points, far, strict=True)):
+        direction = steep if i % 2 else draw(tuple(Q.shape), seed + i, "neighbour Q")
+        moved = draw(tuple(alpha.shape), seed + i, "neighbour alpha")
+        neighbour = (Q + distance * direction, alpha + distance * alpha.abs().max() * moved)
+        pairs.append(((Q, alpha), neighbour))
+    return pairs

@@ -20,32 +20,32 @@ PAPER_SIZE = {"K": 200, "d": 100, "m": 20, "N": 30, "tau": 0.01}
 
 def draw_dictionary(settings: Settings, seed: int) -> Dictionary:
     """Draw the dictionary that the settings describe: K, d, m, N, tau, and tokens if set."""
-    return Dictionary.random(
-        K=settings.K,
-        d=settings.d,
-        m=settings.m,
-        N=settings.N,
-        tau=settings.tau,
-        tokens=settings.get("tokens", "unit"),
-        seed=seed,
-        representation="independent",
-    )
+    sizes = {name: settings[name] for name in PAPER_SIZE}
+    tokens = settings.get("tokens", "unit")
+    return Dictionary.random(**sizes, tokens=tokens, seed=seed, representation="independent")
+
+
+def scaled(dictionary: Dictionary, factor: float, tau: float | None = None) -> Dictionary:
+    """Return the dictionary with features multiplied by `factor`, and with another tau if one is given."""
+    tau = dictionary.tau if tau is None else tau
+    return Dictionary(dictionary.tokens, factor * dictionary.features, dictionary.N, tau)
 
 
 def model(settings: Settings, seed: int, dictionary: Dictionary | None = None) -> OneLayerAttention:
     """Return untrained attention with `heads` heads; claims measure its health themselves."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InitialisationWarning)
-        return OneLayerAttention(
-            dictionary or draw_dictionary(settings, seed),
-            settings.heads,
-            settings.get("logit_std", 2.0),
-            seed,
-        )
+        drawn = dictionary or draw_dictionary(settings, seed)
+        return OneLayerAttention(drawn, settings.heads, settings.get("logit_std", 2.0), seed)
 
 
 def unit_tokens(dictionary: Dictionary) -> Hypothesis:
     return Hypothesis("largest |v_k|", "<=", 1 + 1e-12, dictionary.tokens.norm(dim=1).max().item())
+
+
+def ridge_gram(Z: Tensor, alpha: float) -> Tensor:
+    """Return alpha I + Z Z' (m, m)."""
+    return alpha * torch.eye(len(Z), dtype=torch.float64) + Z @ Z.T
 
 
 class Reparametrised:
@@ -76,10 +76,6 @@ class Reparametrised:
 def draw(shape: tuple[int, ...], seed: int, stream: str) -> Tensor:
     """Draw standard normal numbers from a named random stream."""
     return torch.randn(*shape, generator=generator(seed, stream), dtype=torch.float64)
-
-
-def signs(shape: tuple[int, ...], seed: int, stream: str) -> Tensor:
-    return draw(shape, seed, stream).sign()
 
 
 def joint_norm(*parts: Tensor) -> float:

@@ -25,34 +25,11 @@ from attangent.papers.p4_in_context.transformer import (
     TransformerTraining,
 )
 
-_SMALL = {
-    "K": 8,
-    "d": 6,
-    "m": 2,
-    "N": 6,
-    "tau": 0.01,
-    "d_model": 32,
-    "d_ff": 64,
-    "heads": 4,
-    "rate": 2e-3,
-    "batch": 64,
-    "prompts": 10_000,
-    "tests": 200,
-    "steps": 160,
-    "record_every": 20,
-}
-_LARGER = {
-    "K": 40,
-    "d": 20,
-    "m": 4,
-    "N": 10,
-    "d_model": 128,
-    "d_ff": 256,
-    "heads": 8,
-    "rate": 5e-4,
-    "steps": 200,
-    "record_every": 20,
-}
+_MODEL = {"d_model": 32, "d_ff": 64, "heads": 4}
+_TRAINING = {"rate": 2e-3, "batch": 64, "prompts": 10_000, "tests": 200, "steps": 160, "record_every": 20}
+_SMALL = {"K": 8, "d": 6, "m": 2, "N": 6, "tau": 0.01, **_MODEL, **_TRAINING}
+_LARGER_MODEL = {"d_model": 128, "d_ff": 256, "heads": 8}
+_LARGER = {"K": 40, "d": 20, "m": 4, "N": 10, **_LARGER_MODEL, "rate": 5e-4, "steps": 200, "record_every": 20}
 """Half the paper's width and a fifth of its dictionary: the paper's own sizes take hours on a CPU."""
 
 
@@ -73,11 +50,11 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
     """
     dictionary = draw_dictionary(settings, seed)
     course = _train(dictionary, settings, seed)
-    training = course.losses
-    inside = course.inference["in-domain"]
-    outside = course.inference["out-of-domain"]
-    losses = {"training loss": training, "in-domain loss": inside, "out-of-domain loss": outside}
-    above = (outside[-1] / inside[-1]).item()
+    training = {"training loss": course.losses}
+    inference = course.inference
+    losses = training | {f"{name} loss": values for name, values in inference.items()}
+    curves = training | {f"inference, {name}": values for name, values in inference.items()}
+    above = (inference["out-of-domain"][-1] / inference["in-domain"][-1]).item()
     return Finding(
         conclusions=(
             *fall_lines(losses),
@@ -86,22 +63,11 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
         ),
         smaller=_stand_in(settings),
         numbers={
-            "training loss": training[-1].item(),
+            "training loss": course.losses[-1].item(),
             "L*": RidgeLimit(dictionary).least_loss,
-            "in-domain": inside[-1].item(),
-            "out-of-domain": outside[-1].item(),
+            **{name: values[-1].item() for name, values in inference.items()},
         },
-        figures=(
-            curves_figure(
-                "Figure 2b",
-                course.steps,
-                {
-                    "training loss": training,
-                    "inference, in-domain": inside,
-                    "inference, out-of-domain": outside,
-                },
-            ),
-        ),
+        figures=(curves_figure("Figure 2b", course.steps, curves),),
         remark="One layer is linear in the labels, so that its out-of-domain loss is a fixed multiple of its "
         "gap at most; a deep transformer is not, and the out-of-domain curve falls less far than the others.",
     )
@@ -129,17 +95,12 @@ def heads_at_fixed_work(settings: Settings, seed: int) -> Finding:
     mean = logs.mean().item()
     error = (logs.std() / math.sqrt(len(logs))).item()
     work = _steps_for_the_same_work(settings, settings.many) / settings.steps
+    interval = (mean - TWO_SIDED * error, mean + TWO_SIDED * error)
+    compared = f"loss with {settings.few} heads / with {settings.many}, mean of {len(pairs)} pairs"
     return Finding(
         conclusions=(
             Conclusion(f"steps with {settings.many} heads / with {settings.few}", "<=", 1.0, work),
-            Conclusion(
-                f"log10 of loss with {settings.few} heads / with {settings.many}, mean of {len(pairs)} pairs",
-                "<=",
-                0.0,
-                mean,
-                log10=True,
-                interval=(mean - TWO_SIDED * error, mean + TWO_SIDED * error),
-            ),
+            Conclusion(f"log10 of {compared}", "<=", 0.0, mean, log10=True, interval=interval),
         ),
         smaller=_stand_in(settings),
         numbers={
@@ -162,12 +123,8 @@ def _pair(settings: Settings, seed: int) -> tuple[float, float]:
     dictionary = draw_dictionary(settings, seed)
 
     def loss(heads: int) -> float:
-        steps = _steps_for_the_same_work(settings, heads)
-        return (
-            _train(dictionary, settings | {"heads": heads, "steps": steps}, seed)
-            .inference["in-domain"][-1]
-            .item()
-        )
+        sized = settings | {"heads": heads, "steps": _steps_for_the_same_work(settings, heads)}
+        return _train(dictionary, sized, seed).inference["in-domain"][-1].item()
 
     return loss(settings.few), loss(settings.many)
 
@@ -184,19 +141,12 @@ def _steps_for_the_same_work(settings: Settings, H: int) -> int:
 def _train(dictionary: Dictionary, settings: Settings, seed: int) -> TransformerTraining:
     config = TransformerConfig(4, settings.d_model, settings.d_ff, settings.heads)
     transformer = InContextTransformer(dictionary.d, dictionary.m, config, seed)
-    trainer = TransformerTrainer(
-        steps=settings.steps,
-        rate=settings.rate,
-        batch=settings.batch,
-        prompts=settings.prompts,
-        record_every=settings.record_every,
-        seed=seed,
-    )
+    options = {name: settings[name] for name in ("steps", "rate", "batch", "prompts", "record_every")}
     tests = {
         "in-domain": dictionary.prompts(settings.tests, seed=seed + 1).shown,
         "out-of-domain": dictionary.prompts(settings.tests, OUT_OF_DOMAIN, seed + 2).shown,
     }
-    return trainer.train(transformer, dictionary, tests, quiet=True)
+    return TransformerTrainer(**options, seed=seed).train(transformer, dictionary, tests, quiet=True)
 
 
 def _stand_in(settings: Settings) -> str:
@@ -209,6 +159,10 @@ def _stand_in(settings: Settings) -> str:
     return f"{sizes} for K = 200, d = 100, m = 20, N = 30, width 256; Adam at {settings.rate:g} for 1e-4"
 
 
+_HEADS = {"few": [3, 5], "enough": [10, 20], "too_many": 133, "steps": 1000, "crowded_steps": 100}
+_MORE_HEADS = {"few": [8, 16], "enough": [30], "too_many": 400, "steps": 4000, "crowded_steps": 1500}
+
+
 @claim(
     "P4/figure-4",
     plain="""Few heads descend more slowly but do not stop; divergence with far too many heads does not
@@ -218,28 +172,8 @@ def _stand_in(settings: Settings) -> str:
     quote="""setting H too large (H = 400) leads to instability and divergence of the loss. ... when H < N
         = 30, the loss stopped descending even when it is far from the minimal value. ... the loss keeps
         descending when H = 30""",
-    quick={
-        "K": 24,
-        "d": 40,
-        "m": 6,
-        "N": 10,
-        "tau": 0.01,
-        "few": [3, 5],
-        "enough": [10, 20],
-        "too_many": 133,
-        "steps": 1000,
-        "crowded_steps": 100,
-        "rate": 1e-3,
-    },
-    full={
-        **PAPER_SIZE,
-        "few": [8, 16],
-        "enough": [30],
-        "too_many": 400,
-        "steps": 4000,
-        "crowded_steps": 1500,
-        "rate": 1e-4,
-    },
+    quick={"K": 24, "d": 40, "m": 6, "N": 10, "tau": 0.01, **_HEADS, "rate": 1e-3},
+    full={**PAPER_SIZE, **_MORE_HEADS, "rate": 1e-4},
     seeds=1,
     seconds=5.0,
 )
@@ -254,11 +188,15 @@ def heads_in_one_layer(settings: Settings, seed: int) -> Finding:
     late = {H: _late_fall(run) for H, run in runs.items()}
     too_many = settings.too_many
     crowded = _descend(dictionary, settings | {"steps": settings.crowded_steps}, seed, too_many)
+    rise = _end(crowded) / crowded.gaps[0].item()
+    least = min(late[H] for H in settings.few)
     return Finding(
         conclusions=(
             *_few_heads_lines(settings, ends, late),
-            _crowded_line(too_many, crowded),
-            _stopped_line(settings, late),
+            Conclusion(
+                f"gap at the end / at the start with H = {too_many}", ">=", 1.0, rise, part="too many heads"
+            ),
+            Conclusion("H < N: least of gap at the end / at two thirds", ">=", 0.95, least, threshold="ours"),
         ),
         **setting_of_section_4(
             settings,
@@ -282,24 +220,13 @@ def _few_heads_lines(
     """Fewer than N heads end higher, and fall less at the end, than N or more."""
     largest = max(settings.enough)
     part = "few heads"
+    contrast = max(ends[H] for H in settings.enough) / min(ends[H] for H in settings.few)
     later = late[largest] - min(late[H] for H in settings.few)
-    gaps = "largest gap with H >= N / least with H < N"
     falls = f"gap at the end / at two thirds with H = {largest}, less the least with H < N"
     return (
-        Conclusion(gaps, "<=", 1.0, _contrast(ends, settings), part=part),
+        Conclusion("largest gap with H >= N / least with H < N", "<=", 1.0, contrast, part=part),
         Conclusion(falls, "<=", 0.0, later, part=part),
     )
-
-
-def _crowded_line(too_many: int, crowded: TrainingRun) -> Conclusion:
-    name = f"gap at the end / at the start with H = {too_many}"
-    return Conclusion(name, ">=", 1.0, _end(crowded) / crowded.gaps[0].item(), part="too many heads")
-
-
-def _stopped_line(settings: Settings, late: dict[int, float]) -> Conclusion:
-    """That the loss with few heads has stopped; 0.95 for it is ours."""
-    name = "H < N: least of gap at the end / at two thirds"
-    return Conclusion(name, ">=", 0.95, min(late[H] for H in settings.few), threshold="ours")
 
 
 def _descend(dictionary: Dictionary, settings: Settings, seed: int, H: int) -> TrainingRun:
@@ -319,10 +246,6 @@ def _largest_rise(run: TrainingRun) -> float:
 
 def _late_fall(run: TrainingRun) -> float:
     return math.inf if run.diverged else (run.gaps[-1] / run.gaps[len(run.gaps) * 2 // 3]).item()
-
-
-def _contrast(ends: dict[int, float], settings: Settings) -> float:
-    return max(ends[H] for H in settings.enough) / min(ends[H] for H in settings.few)
 
 
 def _heads_figure(runs: dict[int, TrainingRun]) -> Figure:

@@ -8,6 +8,7 @@ import torch
 from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.icl import IN_DOMAIN, OUT_OF_DOMAIN, Dictionary, RidgeLimit, Tasks, expected_distance
 from attangent.papers.common.figures import plot
+from attangent.papers.common.sizes import ratios
 from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.dictionary_setting import (
     PAPER_SIZE,
@@ -17,11 +18,13 @@ from attangent.papers.p4_in_context.claims.dictionary_setting import (
     fall,
     fall_lines,
     model,
+    ridge_gram,
 )
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
 from attangent.papers.p4_in_context.one_layer.training import TrainingRun, logit_scale
 
 _SMALL = {"K": 24, "d": 12, "m": 5, "N": 8, "tau": 0.01}
+_TRAINING = {"steps": 500, "rate": 1e-2, "prompts": 10_000, "batch": 256, "tests": 200, "record_every": 25}
 
 
 @claim(
@@ -31,16 +34,7 @@ _SMALL = {"K": 24, "d": 12, "m": 5, "N": 8, "tau": 0.01}
     title="One layer: training and inference losses fall together",
     quote="""the three curves have the same descending trend, despite the inference loss on the ood
         dataset is higher""",
-    quick={
-        **_SMALL,
-        "heads": 16,
-        "steps": 500,
-        "rate": 1e-2,
-        "prompts": 10_000,
-        "batch": 256,
-        "tests": 200,
-        "record_every": 25,
-    },
+    quick={**_SMALL, "heads": 16, **_TRAINING},
     full={**PAPER_SIZE, "heads": 64, "steps": 1500, "rate": 1e-4, "record_every": 75},
     seeds=1,
     seconds=3.0,
@@ -58,18 +52,19 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
     saturated = model(settings | {"logit_std": logit_scale(dictionary)}, seed, dictionary)
     theirs = _adam(saturated, settings, seed)
     losses = {"gap": gaps, "in-domain loss": inside, "out-of-domain loss": outside}
+    curves = {
+        "training loss": start.limit.least_loss + gaps,
+        "its gap to L*": gaps,
+        "inference, in-domain": inside,
+        "inference, out-of-domain": outside,
+    }
+    from_theirs = "fall from the paper's start, standard Gaussian tokens and Q"
     return Finding(
         conclusions=(
             *fall_lines(losses),
             Conclusion("least out-of-domain / in-domain loss", ">=", 1.0, (outside / inside).min().item()),
             *alike_lines("gap", losses, least_correlation=0.9, largest_fall=0.1),
-            Conclusion(
-                "fall from the paper's start, standard Gaussian tokens and Q",
-                "<=",
-                0.1,
-                fall(theirs.gaps),
-                claimed=False,
-            ),
+            Conclusion(from_theirs, "<=", 0.1, fall(theirs.gaps), claimed=False),
         ),
         **setting_of_section_4(settings, "unit tokens and logits of standard deviation 2, for Gaussian ones"),
         numbers={
@@ -79,18 +74,7 @@ def losses_fall_together(settings: Settings, seed: int) -> Finding:
             "L*": start.limit.least_loss,
             "gap from the paper's start": theirs.gap,
         },
-        figures=(
-            curves_figure(
-                "Figure 2a",
-                run.steps,
-                {
-                    "training loss": start.limit.least_loss + gaps,
-                    "its gap to L*": gaps,
-                    "inference, in-domain": inside,
-                    "inference, out-of-domain": outside,
-                },
-            ),
-        ),
+        figures=(curves_figure("Figure 2a", run.steps, curves),),
     )
 
 
@@ -105,20 +89,12 @@ def setting_of_section_4(settings: Settings, *others: str) -> dict[str, Any]:
 
 
 def _adam(start: OneLayerAttention, settings: Settings, seed: int) -> TrainingRun:
-    return start.fit(
-        "adam",
-        steps=settings.steps,
-        rate=settings.rate,
-        prompts=settings.prompts,
-        batch=settings.batch,
-        record_every=settings.record_every,
-        watch={
-            "in-domain": _distance_to_limit(start.dictionary, IN_DOMAIN, settings.tests, seed + 1),
-            "out-of-domain": _distance_to_limit(start.dictionary, OUT_OF_DOMAIN, settings.tests, seed + 2),
-        },
-        seed=seed,
-        quiet=True,
-    )
+    options = {name: settings[name] for name in ("steps", "rate", "prompts", "batch", "record_every")}
+    watch = {
+        "in-domain": _distance_to_limit(start.dictionary, IN_DOMAIN, settings.tests, seed + 1),
+        "out-of-domain": _distance_to_limit(start.dictionary, OUT_OF_DOMAIN, settings.tests, seed + 2),
+    }
+    return start.fit("adam", **options, watch=watch, seed=seed, quiet=True)
 
 
 def _distance_to_limit(dictionary: Dictionary, tasks: Tasks, tests: int, seed: int):
@@ -163,7 +139,7 @@ def nearness_of_n_and_m(settings: Settings, seed: int) -> Finding:
     best = [b.risk() for _, b in pairs]
     m = dictionary.m
     best_length = lengths[risks.index(min(risks))]
-    least_ratio = min(a / b for a, b in zip(risks, best, strict=True))
+    least_ratio = min(ratios(risks, best))
     wrong_turns = _wrong_turns(lengths, gaps, m)
     gap_at_m = _gap_at_m(lengths, gaps, m)
     return Finding(
@@ -216,16 +192,12 @@ def best_linear_predictor(settings: Settings, seed: int) -> Finding:
     ]
     last = dictionary.with_prompt_length(max(settings.lengths))
     shown = [_risk_on_the_last_tokens(last, N) for N in settings.lengths]
-    largest_ratio = max(a / b for a, b in zip(risks, others, strict=True))
+    growth = max(b / a for a, b in pairwise(shown))
+    fewer = "largest ratio of the risk on fixed tokens to that with fewer labels"
     return Finding(
         conclusions=(
-            Conclusion("largest risk of y* / least of other ridges", "<=", 1.0, largest_ratio),
-            Conclusion(
-                "largest ratio of the risk on fixed tokens to that with fewer labels",
-                "<=",
-                1 + 1e-9,
-                max(b / a for a, b in pairwise(shown)),
-            ),
+            Conclusion("largest risk of y* / least of other ridges", "<=", 1.0, max(ratios(risks, others))),
+            Conclusion(fewer, "<=", 1 + 1e-9, growth),
         )
     )
 
@@ -278,8 +250,7 @@ def _norm_ratio(pair: tuple[RidgeLimit, RidgeLimit], settings: Settings, seed: i
     y = dictionary.prompts(settings.prompts, seed=seed).shown
     norms = []
     for alpha in (dictionary.m * dictionary.tau, dictionary.N * dictionary.tau):
-        inner = alpha * torch.eye(dictionary.m, dtype=torch.float64) + dictionary.Z @ dictionary.Z.T
-        norms.append(torch.linalg.solve(inner, dictionary.Z @ y.T).norm(dim=0))
+        norms.append(torch.linalg.solve(ridge_gram(dictionary.Z, alpha), dictionary.Z @ y.T).norm(dim=0))
     return (norms[0] / norms[1]).max().item()
 
 
@@ -287,8 +258,7 @@ def _risk_on_the_last_tokens(dictionary: Dictionary, N: int) -> float:
     """The risk of y* from N labels on the tokens that the longest prompt does not show."""
     Z = dictionary.features[:N].T
     queries = dictionary.Z_query
-    inner = dictionary.ridge * torch.eye(dictionary.m, dtype=torch.float64) + Z @ Z.T
-    weights = Z.T @ torch.linalg.solve(inner, queries)
+    weights = Z.T @ torch.linalg.solve(ridge_gram(Z, dictionary.ridge), queries)
     bias = (Z @ weights - queries).square().sum()
     return ((bias + dictionary.ridge * weights.square().sum()) / queries.shape[1]).item()
 

@@ -1,17 +1,22 @@
 """Equations (43a), (43b) and (49), footnote 1, and what the guarantee says of many heads."""
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
 
 from attangent.audit import Conclusion, Failure, Finding, Series, Settings, claim
-from attangent.icl import Dictionary
 from attangent.papers.common.figures import plot
+from attangent.papers.common.sizes import by_size
 from attangent.papers.p4_in_context.claims import proofs
 from attangent.papers.p4_in_context.claims.convergence import PROVABLE, theorem_1_hypotheses
-from attangent.papers.p4_in_context.claims.dictionary_setting import draw_dictionary, model, unit_tokens
+from attangent.papers.p4_in_context.claims.dictionary_setting import (
+    draw_dictionary,
+    model,
+    scaled,
+    unit_tokens,
+)
+from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
 from attangent.papers.p4_in_context.one_layer.certificate import log10_L_repaired, sizes, zeta
 
 HEADS = [8, 16, 32, 64, 128, 256, 512, 1024]
@@ -61,23 +66,9 @@ def induction(settings: Settings, seed: int) -> Finding:
     )
 
 
-@dataclass(frozen=True)
-class _Guarantee:
-    """With H heads: log10 of the guaranteed fall per step, zeta_0 / H, log10 of L of (61) / L of (17)."""
-
-    contraction: float
-    zeta_per_head: float
-    tighter: float
-
-
-def guarantees(settings: Settings, seed: int) -> list[_Guarantee]:
-    dictionary = draw_dictionary(settings, seed)
-    return [guarantee_of(settings | {"heads": H}, seed, dictionary) for H in settings.head_counts]
-
-
-def guarantee_of(settings: Settings, seed: int, dictionary: Dictionary | None = None) -> _Guarantee:
-    c = model(settings, seed, dictionary).certificate()
-    return _Guarantee(c.log10_contraction, c.zeta / settings.heads, c.log10_L_61 - c.log10_L)
+def guaranteed_fall(settings: Settings, seed: int) -> float:
+    """Return log10 of the fall per step that Theorem 1 guarantees."""
+    return model(settings, seed).certificate().log10_contraction
 
 
 @claim(
@@ -105,39 +96,23 @@ def heads_and_speed(settings: Settings, seed: int) -> Finding:
     """The fall per step that Theorem 1 guarantees, eta_w zeta_0 / 2K at the rates of (15) to (17), gets
     smaller as the number H of heads grows, and as the size K of the dictionary grows.
     """
-    guaranteed = guarantees(settings, seed)
-    falls = [10.0**guarantee.contraction for guarantee in guaranteed]
+    counts = {"H": settings.head_counts, "K": settings.dictionary_sizes}
+    logs = {
+        "H": [guaranteed_fall(settings | {"heads": H}, seed) for H in counts["H"]],
+        "K": [guaranteed_fall(settings | {"K": K}, seed) for K in counts["K"]],
+    }
+    falls = {of: [10.0**log for log in logs[of]] for of in logs}
+    name = "growth exponent in {} of the guaranteed fall per step"
     return Finding(
-        conclusions=(
-            Conclusion.of_trend(
-                "growth exponent in H of the guaranteed fall per step",
-                "<",
-                0.0,
-                settings.head_counts,
-                falls,
-                part="H",
-            ),
-            Conclusion.of_trend(
-                "growth exponent in K of the guaranteed fall per step",
-                "<",
-                0.0,
-                settings.dictionary_sizes,
-                [
-                    10.0 ** guarantee_of(settings | {"K": K}, seed).contraction
-                    for K in settings.dictionary_sizes
-                ],
-                part="K",
-            ),
+        conclusions=tuple(
+            Conclusion.of_trend(name.format(of), "<", 0.0, counts[of], falls[of], part=of) for of in falls
         ),
-        numbers={
-            f"log10 of the guaranteed fall, H = {H}": g.contraction
-            for H, g in zip(settings.head_counts, guaranteed, strict=True)
-        },
+        numbers=by_size("log10 of the guaranteed fall, H = {}", counts["H"], logs["H"]),
         figures=(
             plot(
                 "The guaranteed fall per step",
                 ("heads H", "eta_w zeta_0 / 2K"),
-                Series.of("Theorem 1", settings.head_counts, falls),
+                Series.of("Theorem 1", counts["H"], falls["H"]),
             ),
         ),
         remark="At a fixed zeta_0 the rates of (15) to (17) fall with H; but zeta_0, the least eigenvalue of"
@@ -166,11 +141,9 @@ def more_heads_do_not_slow_down(settings: Settings, seed: int) -> Finding:
     dictionary = draw_dictionary(settings, seed)
     means = []
     for H in settings.head_counts:
-        drawn = [
-            model(settings | {"heads": H}, 1000 * seed + i, dictionary).health().zeta / H
-            for i in range(settings.starts)
-        ]
-        means.append(sum(drawn) / len(drawn))
+        heads = settings | {"heads": H}
+        starts = (model(heads, 1000 * seed + i, dictionary) for i in range(settings.starts))
+        means.append(sum(start.health().zeta / H for start in starts) / settings.starts)
     least = min(b / a for a, b in pairwise(means))
     left_out = _left_out(settings, seed)
     return Finding(
@@ -180,9 +153,7 @@ def more_heads_do_not_slow_down(settings: Settings, seed: int) -> Finding:
                 "leaving a head out: least zeta_0/H less the mean of the others", ">=", -1e-9, left_out
             ),
         ),
-        numbers={
-            f"mean of zeta_0 / H, H = {H}": mean for H, mean in zip(settings.head_counts, means, strict=True)
-        },
+        numbers=by_size("mean of zeta_0 / H, H = {}", settings.head_counts, means),
     )
 
 
@@ -219,8 +190,11 @@ def tighter_constant(settings: Settings, seed: int) -> Finding:
     """At the gamma and alpha of Theorem 1 the constant L of Equation (61) is at most that of (17), for
     features of any size.
     """
-    pairs = [constants(settings, scale, seed) for scale in settings.scales]
-    excess = {Z_bar: printed_61 - printed_17 for Z_bar, printed_61, printed_17, _ in pairs}
+    excess = {}
+    for scale in settings.scales:
+        start = _start_at_scale(settings, scale, seed)
+        c = start.certificate()
+        excess[sizes(start.dictionary, settings.heads).Z_bar] = c.log10_L_61 - c.log10_L
     return Finding(
         conclusions=(
             Conclusion("largest L of (61) / L of (17)", "<=", 0.0, max(excess.values()), log10=True),
@@ -232,14 +206,10 @@ def tighter_constant(settings: Settings, seed: int) -> Finding:
     )
 
 
-def constants(settings: Settings, scale: float, seed: int) -> tuple[float, float, float, float]:
-    """Return |Zbar| and log10 of L of (61), of (17) and of the repaired (17), for features of this scale."""
-    plain = draw_dictionary(settings, seed)
+def _start_at_scale(settings: Settings, scale: float, seed: int) -> OneLayerAttention:
+    """Return untrained attention for features, and a tau, of this scale."""
     tau = settings.relative_tau * scale**2
-    dictionary = Dictionary(plain.tokens, scale * plain.features, plain.N, tau)
-    c = model(settings, seed, dictionary).certificate()
-    s = sizes(dictionary, settings.heads)
-    return s.Z_bar, c.log10_L_61, c.log10_L, log10_L_repaired(s, c.log10_gamma, c.log10_alpha)
+    return model(settings, seed, scaled(draw_dictionary(settings, seed), scale, tau))
 
 
 @claim(
@@ -260,9 +230,7 @@ def covered_constant(settings: Settings, seed: int) -> Finding:
     |Zbar|^2/K) max{1, 4K alpha^2} ((gamma H alpha)^2 + 4N b^2) in place of (17), where b = 2 gamma H alpha +
     1 + |Z'Zhat|/(m tau) and alpha is that of (44).
     """
-    plain = draw_dictionary(settings, seed)
-    tau = settings.relative_tau * settings.scale**2
-    start = model(settings, seed, Dictionary(plain.tokens, settings.scale * plain.features, plain.N, tau))
+    start = _start_at_scale(settings, settings.scale, seed)
     c = start.certificate()
     L = log10_L_repaired(sizes(start.dictionary, settings.heads), c.log10_gamma, c.log10_alpha)
     rate_Q = settings.get("rate_factor", 1.0) * 10.0**-L

@@ -14,8 +14,11 @@ from attangent.papers.p4_in_context.claims.dictionary_setting import (
     draw_dictionary,
     model,
     relative,
+    ridge_gram,
 )
 from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
+
+_SAMPLED = {"K": 12, "d": 6, "m": 4, "N": 5, "tau": 0.3, "heads": 4, "prompts": 200_000, "tasks": "gaussian"}
 
 
 @claim(
@@ -33,7 +36,7 @@ from attangent.papers.p4_in_context.one_layer.attention import OneLayerAttention
     place="Appendix B, Lemma 5",
     title="The population loss in closed form",
     quote="the loss function L(theta) could be rewritten into the following equivalent form",
-    quick={"K": 12, "d": 6, "m": 4, "N": 5, "tau": 0.3, "heads": 4, "prompts": 200_000, "tasks": "gaussian"},
+    quick=_SAMPLED,
     full={"prompts": 4_000_000},
     seconds=0.2,
 )
@@ -41,11 +44,8 @@ def population_loss(settings: Settings, seed: int) -> Finding:
     """The loss is (1/2K) sum_k |Zbar delta_k|^2 + L*, with L* as printed: for tokens without labels the
     misfit |z_k|^2 - (Z'z_k)'(Z'Z + m tau I)^-1 (Z'z_k) alone.
     """
-    m = model(settings, seed)
-    m.w = draw((settings.heads, settings.K), seed, "weights")
-    sample = _sampled_loss(m, settings, seed)
-    mean = sample.mean().item()
-    error = (sample.std() / len(sample) ** 0.5).item()
+    m = _with_weights(settings, seed)
+    mean, error = _sampled_loss(m, settings, seed)
     printed = m.gap() + m.limit.printed_least_loss
     return Finding(
         conclusions=(
@@ -74,7 +74,7 @@ def population_loss(settings: Settings, seed: int) -> Finding:
         m tau, independent of the prompt's labels: E(yhat_k - y_k)^2 = E(yhat_k - lambda'z_k)^2 +
         m tau. c_k after Eq. (78) has it for k <= N, c'_k after Eq. (79) lacks it for k > N. |z|^2 -
         (Z'z)'(Z'Z + m tau I)^-1 Z'z = m tau z'(m tau I + ZZ')^-1 z by the push-through identity.""",
-    quick={"K": 12, "d": 6, "m": 4, "N": 5, "tau": 0.3, "heads": 4, "prompts": 200_000, "tasks": "gaussian"},
+    quick=_SAMPLED,
     sizes=({"K": 12}, {"K": 24}),
     seconds=0.3,
 )
@@ -82,14 +82,12 @@ def population_loss_with_all_noise(settings: Settings, seed: int) -> Finding:
     """The loss is (1/2K) sum_k |Zbar delta_k|^2 + L* with L* = (m tau/2K) sum_(k>N) (1 + z_k'(m tau I +
     ZZ')^-1 z_k): the printed L* plus m tau (K - N)/2K.
     """
-    m = model(settings, seed)
-    m.w = draw((settings.heads, settings.K), seed, "weights")
-    sample = _sampled_loss(m, settings, seed)
-    error = (sample.std() / len(sample) ** 0.5).item()
+    m = _with_weights(settings, seed)
+    mean, error = _sampled_loss(m, settings, seed)
     dictionary = m.dictionary
     least = m.limit.printed_least_loss
     least += dictionary.m * dictionary.tau * (dictionary.K - dictionary.N) / (2 * dictionary.K)
-    loss_error = abs(m.gap() + least - sample.mean().item()) / error
+    loss_error = abs(m.gap() + least - mean) / error
     return Finding(
         conclusions=(
             Conclusion("loss to sample, standard errors", "<=", 4.0, loss_error),
@@ -100,9 +98,21 @@ def population_loss_with_all_noise(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _sampled_loss(m: OneLayerAttention, settings: Settings, seed: int) -> Tensor:
+def _with_weights(settings: Settings, seed: int) -> OneLayerAttention:
+    """Return untrained attention with random weights w."""
+    m = model(settings, seed)
+    m.w = draw((settings.heads, settings.K), seed, "weights")
+    return m
+
+
+def _sampled_loss(m: OneLayerAttention, settings: Settings, seed: int) -> tuple[float, float]:
+    """Return the mean loss over sampled prompts and its standard error."""
     prompts = m.dictionary.prompts(settings.prompts, Tasks(settings.tasks), seed)
-    return (m.predict(prompts.shown) - prompts.labels).square().mean(dim=1) / 2
+    sample = (m.predict(prompts.shown) - prompts.labels).square().mean(dim=1) / 2
+    return sample.mean().item(), (sample.std() / len(sample) ** 0.5).item()
+
+
+_RATES = {"rate_Q": 0.05, "rate_w": 0.4, "steps": 200}
 
 
 @claim(
@@ -111,17 +121,7 @@ def _sampled_loss(m: OneLayerAttention, settings: Settings, seed: int) -> Tensor
     place="Appendix B, Lemma 6",
     title="One rate for all parameters after a change of scale",
     quote="Then (10) is equivalent to xi^(t) = xi^(t-1) - eta_Q grad l(xi^(t-1))",
-    quick={
-        "K": 8,
-        "d": 5,
-        "m": 3,
-        "N": 4,
-        "tau": 0.1,
-        "heads": 6,
-        "rate_Q": 0.05,
-        "rate_w": 0.4,
-        "steps": 200,
-    },
+    quick={"K": 8, "d": 5, "m": 3, "N": 4, "tau": 0.1, "heads": 6, **_RATES},
     full={"steps": 5000},
     seconds=0.3,
 )
@@ -190,6 +190,8 @@ def without_noise(settings: Settings, seed: int) -> Finding:
     N = dictionary.N
     label_error = relative(prompts.shown @ printed, prompts.clean)
     token_error = relative(small[:, :N], printed[:, :N])
+    query_error = relative(small[:, N:], printed[:, N:])
+    limit = "distance of Z^+ Zhat to A as tau goes to 0"
     return Finding(
         hypotheses=(
             Hypothesis("N against m", ">=", dictionary.m, N),
@@ -197,13 +199,7 @@ def without_noise(settings: Settings, seed: int) -> Finding:
         ),
         conclusions=(
             Conclusion("relative error of <y, Z^+ Zhat_k>", "<=", EXACT, label_error, part="(26)"),
-            Conclusion(
-                "distance of Z^+ Zhat to A as tau goes to 0, tokens without labels",
-                "<=",
-                1e-6,
-                relative(small[:, N:], printed[:, N:]),
-                part="(26)",
-            ),
+            Conclusion(f"{limit}, tokens without labels", "<=", 1e-6, query_error, part="(26)"),
             Conclusion("the same on the prompt's own tokens", "<=", 1e-6, token_error, part="A becomes"),
         ),
         remark="On the prompt's own tokens A tends to the identity, not to Z^+ Z, a projection of rank m "
@@ -229,16 +225,14 @@ def limit_without_noise(settings: Settings, seed: int) -> Finding:
     dictionary = draw_dictionary(settings, seed)
     prompts = dictionary.prompts(settings.prompts, seed=seed)
     N = dictionary.N
-    limit = torch.cat(
-        (torch.eye(N, dtype=torch.float64), torch.linalg.pinv(dictionary.Z) @ dictionary.Z_query), dim=1
-    )
+    on_queries = torch.linalg.pinv(dictionary.Z) @ dictionary.Z_query
+    limit = torch.cat((torch.eye(N, dtype=torch.float64), on_queries), dim=1)
+    label_error = relative(prompts.shown @ limit, prompts.clean)
     small = RidgeLimit(dictionary.with_noise(1e-9)).A
     return Finding(
         conclusions=(
             Conclusion("distance of A to (I, Z^+ Z^Q) as tau goes to 0", "<=", 1e-6, relative(small, limit)),
-            Conclusion(
-                "relative error of <y, A_k>", "<=", EXACT, relative(prompts.shown @ limit, prompts.clean)
-            ),
+            Conclusion("relative error of <y, A_k>", "<=", EXACT, label_error),
         )
     )
 
@@ -282,8 +276,7 @@ def _equation_34(dictionary: Dictionary) -> Tensor:
 
 
 def _equation_66(dictionary: Dictionary, alpha: float) -> Tensor:
-    inner = alpha * torch.eye(dictionary.m, dtype=torch.float64) + dictionary.Z @ dictionary.Z.T
-    queries = dictionary.Z.T @ torch.linalg.solve(inner, dictionary.Z_query)
+    queries = dictionary.Z.T @ torch.linalg.solve(ridge_gram(dictionary.Z, alpha), dictionary.Z_query)
     return torch.cat([torch.eye(dictionary.N, dtype=torch.float64), queries], dim=1)
 
 
@@ -317,8 +310,7 @@ def printed_delta(settings: Settings, seed: int) -> Finding:
     """With delta_k as printed, the loss gap of Lemma 5 is (1/2K) sum_k |Zbar delta_k|^2 (m = N, so that the
     dimensions fit).
     """
-    m = model(settings, seed)
-    m.w = draw((settings.heads, settings.K), seed, "weights")
+    m = _with_weights(settings, seed)
     dictionary = m.dictionary
     features = dictionary.features.T
     shown = dictionary.Z.T @ features if settings.transposed else features

@@ -1,5 +1,7 @@
 """Lemmas 1, 2 and 4: the softmax's derivative, its Lipschitz constant, and the expected squared error."""
 
+from itertools import product
+
 import torch
 from torch import Tensor
 from torch.func import jacrev
@@ -32,11 +34,8 @@ _SIZES = {"K": 6, "d": 4, "m": 3, "N": 5, "tau": 0.1, "heads": 2}
 def softmax_gradient(settings: Settings, seed: int) -> Finding:
     """The entry s_jk of softmax(V'Qv_k) has the gradient s_jk sum_i s_ik (v_j - v_i) v_k' in Q."""
     m = model(settings, seed)
-    errors = [
-        relative(_printed(m, h, k), _automatic(m, h, k))
-        for h in range(settings.heads)
-        for k in range(settings.K)
-    ]
+    entries = list(product(range(settings.heads), range(settings.K)))
+    errors = [relative(_printed(m, h, k), _automatic(m, h, k)) for h, k in entries]
     return Finding(
         conclusions=(Conclusion("largest relative distance to autograd", "<=", EXACT, max(errors)),),
         numbers={"heads and tokens": len(errors)},
@@ -71,12 +70,11 @@ def softmax_lipschitz(settings: Settings, seed: int) -> Finding:
     """|softmax(a) - softmax(b)|_1 <= 2 |a - b|_max for all vectors a, b."""
     random = max(_random_ratio(length, settings.pairs, seed) for length in settings.lengths)
     worst = max(_worst_ratio(length) for length in settings.lengths)
+    largest = max(random, worst)
     return Finding(
         conclusions=(
-            Conclusion(
-                "largest |difference|_1 / |difference|_max", "<=", settings.constant, max(random, worst)
-            ),
-            Conclusion("the same, against the constant 1", "<=", 1 + 1e-9, max(random, worst), claimed=False),
+            Conclusion("largest |difference|_1 / |difference|_max", "<=", settings.constant, largest),
+            Conclusion("the same, against the constant 1", "<=", 1 + 1e-9, largest, claimed=False),
         ),
         numbers={"largest over random pairs": random, "largest over pairs built to be bad": worst},
         remark="The constant 1 does and is sharp: with half of the mass on one entry, which moves by t while "
@@ -86,10 +84,8 @@ def softmax_lipschitz(settings: Settings, seed: int) -> Finding:
 
 def _random_ratio(length: int, pairs: int, seed: int) -> float:
     a = 2 * draw((pairs, length), seed, f"softmax a {length}")
-    b = a + torch.logspace(-4, 1, pairs, dtype=torch.float64)[:, None] * draw(
-        (pairs, length), seed, f"softmax b {length}"
-    )
-    return _ratios(a, b).max().item()
+    distances = torch.logspace(-4, 1, pairs, dtype=torch.float64)[:, None]
+    return _ratios(a, a + distances * draw((pairs, length), seed, f"softmax b {length}")).max().item()
 
 
 def _worst_ratio(length: int) -> float:
@@ -197,22 +193,17 @@ def moved_attention(settings: Settings, seed: int) -> Finding:
     tokens = m.dictionary.tokens
     prompt = tokens[: m.dictionary.N]
     rng = generator(seed, "moves")
+    start = torch.softmax(prompt @ m.Q[0] @ tokens.T, 0)
     ratios = []
     for scale in settings.scales:
         moves = scale * torch.randn(settings.draws, *m.Q[0].shape, generator=rng, dtype=torch.float64)
-        change = torch.softmax(prompt @ (m.Q[0] + moves) @ tokens.T, 1) - torch.softmax(
-            prompt @ m.Q[0] @ tokens.T, 0
-        )
+        change = torch.softmax(prompt @ (m.Q[0] + moves) @ tokens.T, 1) - start
         ratios.append((change.norm(dim=1).amax(1) / moves.norm(dim=(1, 2))).max().item())
+    name = "|s(Q') - s(Q)| / (2 |Q' - Q|), moves of size"
     return Finding(
         hypotheses=(Hypothesis("largest |v|", "<=", 1 + 1e-12, tokens.norm(dim=1).max().item()),),
         conclusions=tuple(
-            Conclusion(
-                f"|s(Q') - s(Q)| / (2 |Q' - Q|), moves of size {scale:g}",
-                "<=",
-                1.0,
-                ratio / settings.constant,
-            )
+            Conclusion(f"{name} {scale:g}", "<=", 1.0, ratio / settings.constant)
             for scale, ratio in zip(settings.scales, ratios, strict=True)
         ),
         remark="With |Zbar| on both sides the bound is that of the softmax itself.",

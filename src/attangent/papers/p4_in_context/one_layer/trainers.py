@@ -130,14 +130,13 @@ class Projected:
         self.K = dictionary.K
         self.Z_bar = dictionary.Z_bar
         self.A = model.limit.A
-        self.wanted = (self.Z_bar @ self.A).T[:, :, None]  # (K, N, 1)
+        self.wanted = self.Z_bar @ self.A
         self.best = coordinates.of(model.Q)
         self.best_gap = model.gap()
 
     def weights(self, S: Tensor) -> Tensor:
         """w (H, K) of least |B_k w_k - Zbar A_k| for each k."""
-        B = self.Z_bar @ S.permute(2, 1, 0)  # (K, N, H)
-        return least_squares(B, self.wanted)[:, :, 0].T.contiguous()
+        return least_squares(self.Z_bar @ S.permute(2, 1, 0), self.wanted)
 
     def value_and_gradient(self, P: Tensor) -> tuple[float, Tensor]:
         S = self.coordinates.attention(P)
@@ -159,12 +158,15 @@ class Projected:
 
 
 def least_squares(B: Tensor, wanted: Tensor) -> Tensor:
-    """argmin |B x - wanted|, least norm for wide B, by QR of the taller side."""
-    if B.shape[-2] >= B.shape[-1]:
+    """x (H, K) of least |B_k x_k - wanted_k| and then least norm, for B (K, N, H) and wanted (N, K)."""
+    columns = wanted.T[:, :, None]  # (K, N, 1)
+    if B.shape[-2] > B.shape[-1]:
         O, R = torch.linalg.qr(B)
-        return torch.linalg.solve_triangular(R, O.mT @ wanted, upper=True)
-    O, R = torch.linalg.qr(B.mT)
-    return O @ torch.linalg.solve_triangular(R.mT, wanted, upper=False)
+        x = torch.linalg.solve_triangular(R, O.mT @ columns, upper=True)
+    else:
+        O, R = torch.linalg.qr(B.mT)
+        x = O @ torch.linalg.solve_triangular(R.mT, columns, upper=False)
+    return x[:, :, 0].T.contiguous()
 
 
 Gradients = Callable[[], tuple[Tensor, Tensor]]
@@ -183,16 +185,9 @@ class Solve:
             )
         recorder = Recorder("solve", target=0.0)
         recorder.note(0, model.gap())
-        model.w = least_norm_weights(model.attention(), model.limit.A)
+        model.w = least_squares(model.attention().permute(2, 1, 0), model.limit.A)
         recorder.note(1, model.gap())
         return recorder.result("solved")
-
-
-def least_norm_weights(S: Tensor, A: Tensor) -> Tensor:
-    """w (H, K) of least norm with sum_h w_hk s^h_k = A_k: from C_k' = O R follows w_k = O R'^-1 A_k."""
-    O, R = torch.linalg.qr(S.permute(2, 0, 1))  # C_k' (H, N), k the batch
-    solution = torch.linalg.solve_triangular(R.mT, A.T[:, :, None], upper=False)
-    return (O @ solution)[:, :, 0].T.contiguous()
 
 
 @dataclass(frozen=True)

@@ -41,31 +41,23 @@ def properties(settings: Settings, seed: int) -> Finding:
     ssm = ResidualSSM(d, settings.sigma, seed)
     P = ssm.features()
     core = P[d - 1]
-    background = P[: d - 1]
-    following = P[d]
-    printed = (d - 1) / d * core + background.mean(dim=0) / d
     norms = P.norm(dim=1)
+    gamma = (core @ P[d]).item()
+    length = norms[d].item()
     most = math.sqrt((d - 1) ** 2 + 1) / d
+    recursion = recursion_gap(ssm, seed)
     norm_error = (norms - 1).abs().max().item()
-    overlap = (background @ core).abs().max().item()
+    overlap = (P[: d - 1] @ core).abs().max().item()
     return Finding(
         conclusions=(
-            Conclusion(
-                "gap of the recursion to <P_k, h_1>", "<=", 1e-10, recursion_gap(ssm, seed), part="recursion"
-            ),
+            Conclusion("gap of the recursion to <P_k, h_1>", "<=", 1e-10, recursion, part="recursion"),
             Conclusion("Property 1: largest ||P_k| - 1|", "<=", tolerance, norm_error, part="Property 1"),
-            Conclusion(
-                "Property 2: <P_d, P_(d+1)>", "<=", 1 - 1e-9, (core @ following).item(), part="Property 2"
-            ),
+            Conclusion("Property 2: <P_d, P_(d+1)>", "<=", 1 - 1e-9, gamma, part="Property 2"),
             Conclusion("Property 2: largest |<P_d, P_k>|", "<=", tolerance, overlap, part="Property 2"),
-            Conclusion(
-                "Property 3: gap", "<=", tolerance, (following - printed).norm().item(), part="Property 3"
-            ),
-            Conclusion(
-                "|P_(d+1)| against the most Property 3 allows", "<=", most, norms[d].item(), claimed=False
-            ),
+            Conclusion("Property 3: gap", "<=", tolerance, _gap_of_property_3(P), part="Property 3"),
+            Conclusion("|P_(d+1)| against the most Property 3 allows", "<=", most, length, claimed=False),
         ),
-        numbers={"gamma": (core @ following).item(), "|P_(d+1)|": norms[d].item()},
+        numbers={"gamma": gamma, "|P_(d+1)|": length},
         remark="Properties 1 and 3 exclude each other: the triangle inequality leaves |P_(d+1)|^2 at most "
         "((d-1)^2 + 1)/d^2 < 1. The first d features can be unit; gamma is (d-1)/d.",
     )
@@ -94,21 +86,23 @@ def properties_together(settings: Settings, seed: int) -> Finding:
     ssm = ResidualSSM(d, settings.sigma, seed)
     P = ssm.features()
     gram = P[:d] @ P[:d].T - torch.eye(d, dtype=torch.float64)
-    following = (d - 1) / d * P[d - 1] + P[: d - 1].mean(dim=0) / d
-    square = ((d - 1) ** 2 + 1 / (d - 1)) / d**2
+    gamma_gap = abs((P[d - 1] @ P[d]).item() - (d - 1) / d)
+    norm_gap = abs(P[d].square().sum().item() - ((d - 1) ** 2 + 1 / (d - 1)) / d**2)
     return Finding(
         conclusions=(
             Conclusion("gap of the recursion to <P_k, h_1>", "<=", 1e-9, recursion_gap(ssm, seed)),
             Conclusion("largest |P_j'P_k - delta_jk| for j, k <= d", "<=", 1e-9, gram.abs().max().item()),
-            Conclusion("Property 3: gap", "<=", 1e-9, (P[d] - following).norm().item()),
-            Conclusion(
-                "distance of gamma to (d-1)/d", "<=", 1e-9, abs((P[d - 1] @ P[d]).item() - (d - 1) / d)
-            ),
-            Conclusion(
-                "distance of |P_(d+1)|^2 to the formula", "<=", 1e-9, abs(P[d].square().sum().item() - square)
-            ),
+            Conclusion("Property 3: gap", "<=", 1e-9, _gap_of_property_3(P)),
+            Conclusion("distance of gamma to (d-1)/d", "<=", 1e-9, gamma_gap),
+            Conclusion("distance of |P_(d+1)|^2 to the formula", "<=", 1e-9, norm_gap),
         )
     )
+
+
+def _gap_of_property_3(P: Tensor) -> float:
+    """Return the distance of P_(d+1) to (d-1)/d P_d + 1/d times the mean of the others."""
+    d = len(P) - 1
+    return (P[d] - ((d - 1) / d * P[d - 1] + P[: d - 1].mean(dim=0) / d)).norm().item()
 
 
 def recursion_gap(ssm: ResidualSSM, seed: int) -> float:

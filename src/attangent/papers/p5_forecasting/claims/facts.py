@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, claim
+from attangent.papers.common.sizes import by_size, no_growth, ratios
 from attangent.papers.p5_forecasting.claims import proofs, proofs_of_slips
 from attangent.papers.p5_forecasting.claims.model import LAZY
 from attangent.papers.p5_forecasting.claims.scalar_regression import (
@@ -113,12 +114,9 @@ def least_eigenvalues(settings: Settings, seed: int) -> Finding:
     if settings.symmetric:
         moved[0, 1] += settings.change
     low, after = (torch.linalg.eigvals(matrix).real.min().item() for matrix in (H, moved))
+    excess = after - low + (H - moved).norm().item()
     return Finding(
-        conclusions=(
-            Conclusion(
-                "lambda_min(H~) less the bound", ">=", -1e-12, after - low + (H - moved).norm().item()
-            ),
-        ),
+        conclusions=(Conclusion("lambda_min(H~) less the bound", ">=", -1e-12, excess),),
         remark="It holds for symmetric matrices, and the kernels to which the paper applies it are "
         "symmetric.",
     )
@@ -152,20 +150,18 @@ def facts_that_hold(settings: Settings, seed: int) -> Finding:
         for delta in settings.deltas
     ]
     curvature_error = (square - 0.5).abs().max().item()
+    hoeffding = 2 * math.exp(-2 * t**2 / settings.n)
+    twice = (logs * rates / 2).max().item()
     return Finding(
         hypotheses=(Hypothesis("largest delta", "<=", 0.1, max(settings.deltas)),),
         conclusions=(
-            Conclusion(
-                "B.1: P / bound", "<=", 1.0, above / (2 * math.exp(-2 * t**2 / settings.n)), part="B.1"
-            ),
+            Conclusion("B.1: P / bound", "<=", 1.0, above / hoeffding, part="B.1"),
             Conclusion("B.5: largest P(outside) / delta", "<=", 1.0, max(tails), part="B.5"),
             Conclusion(
                 "B.6: largest |(exp(x) - 1 - x) / x^2 - 1/2|", "<=", 0.01, curvature_error, part="B.6"
             ),
             Conclusion("B.9: largest sum / (-1/log(1-x))", "<=", 1.0, (sums / logs).max().item(), part="B.9"),
-            Conclusion(
-                "B.9: largest (-1/log(1-x)) / (2/x)", "<=", 1.0, (logs * rates / 2).max().item(), part="B.9"
-            ),
+            Conclusion("B.9: largest (-1/log(1-x)) / (2/x)", "<=", 1.0, twice, part="B.9"),
         ),
     )
 
@@ -195,46 +191,30 @@ def concentration(settings: Settings, seed: int) -> Finding:
     |F(t) - F(0)| <= exp(O(B^2 D)) O(R sqrt(n)), with D = sqrt(log(m/delta)): a factor that grows more slowly
     than any power of the width.
     """
-    moved = [output_change(settings | {"m": m}, seed) for m in settings.widths]
+    widths = settings.widths
+    moved = [output_change(settings | {"m": m}, seed) for m in widths]
     B, _ = sizes_of_data_and_weights(settings)
-    ends = {m: converge(settings | {"m": m}, seed) for m in settings.trained_widths}
+    farthest = max(move.R for move in moved) * B**2
+    largest = [move.changes.max().item() / move.R for move in moved]
+    norms = [move.changes.norm().item() / (move.R * math.sqrt(settings.n)) for move in moved]
+    trained = settings.trained_widths
+    ends = [converge(settings | {"m": m}, seed) for m in trained]
+    changes = [end.output_change for end in ends]
+    moves = [end.run.movement[-1].item() for end in ends]
+    growth = "growth exponent in m of"
+    converged = f"{growth} |F(t) - F(0)| / R after convergence on two windows"
     return Finding(
-        hypotheses=(
-            Hypothesis("largest R B^2", "<=", 0.01, max(move.R for move in moved) * B**2, part="1"),
-            Hypothesis("largest R B^2", "<=", 0.01, max(move.R for move in moved) * B**2, part="2"),
-        ),
+        hypotheses=tuple(Hypothesis("largest R B^2", "<=", 0.01, farthest, part=part) for part in "12"),
         conclusions=(
-            Conclusion.of_trend(
-                "(1) growth exponent in m of largest |F_i(t) - F_i(0)| / R",
-                "<=",
-                0.0,
-                settings.widths,
-                [move.changes.max().item() / move.R for move in moved],
-                part="1",
-            ),
-            Conclusion.of_trend(
-                "(2) growth exponent in m of |F(t) - F(0)| / (R sqrt(n))",
-                "<=",
-                0.0,
-                settings.widths,
-                [move.changes.norm().item() / (move.R * math.sqrt(settings.n)) for move in moved],
-                part="2",
-            ),
-            Conclusion.of_trend(
-                "growth exponent in m of |F(t) - F(0)| / R after convergence on two windows",
-                ">=",
-                0.5,
-                settings.trained_widths,
-                [end.output_change / end.run.movement[-1].item() for end in ends.values()],
-                claimed=False,
-            ),
+            no_growth(f"(1) {growth} largest |F_i(t) - F_i(0)| / R", widths, largest, part="1"),
+            no_growth(f"(2) {growth} |F(t) - F(0)| / (R sqrt(n))", widths, norms, part="2"),
+            Conclusion.of_trend(converged, ">=", 0.5, trained, ratios(changes, moves), claimed=False),
         ),
         numbers={
-            f"|F(t) - F(0)| / R at m = {m}": move.changes.max().item() / move.R
-            for m, move in zip(settings.widths, moved, strict=True)
-        }
-        | {f"|F(t) - F(0)| after convergence, m = {m}": end.output_change for m, end in ends.items()}
-        | {f"R after convergence, m = {m}": end.run.movement[-1].item() for m, end in ends.items()},
+            **by_size("|F(t) - F(0)| / R at m = {}", widths, largest),
+            **by_size("|F(t) - F(0)| after convergence, m = {}", trained, changes),
+            **by_size("R after convergence, m = {}", trained, moves),
+        },
         remark="The factor grows like the square root of m: after a step, signs and moves are not "
         "independent, so that Hoeffding's inequality does not apply as in the proof. At widths in "
         "reach the printed inequality is kept by seventy decades, and it fails in the limit only; "
@@ -281,10 +261,10 @@ def outputs_move_with_the_width(settings: Settings, seed: int) -> Finding:
     x_ik)^2 / 4, and no factor smaller than sqrt(m) will do.
     """
     move = output_change(settings, seed)
-    ratios = move.changes / (math.sqrt(settings.m) * move.R * move.slopes)
+    ratio = (move.changes / (math.sqrt(settings.m) * move.R * move.slopes)).max().item()
     return Finding(
         conclusions=(
-            Conclusion("largest |F_i(t) - F_i(0)| / bound", "<=", 1.0, ratios.max().item()),
-            Conclusion("the same from below: the order is sqrt(m)", ">=", 0.02, ratios.max().item()),
+            Conclusion("largest |F_i(t) - F_i(0)| / bound", "<=", 1.0, ratio),
+            Conclusion("the same from below: the order is sqrt(m)", ">=", 0.02, ratio),
         )
     )

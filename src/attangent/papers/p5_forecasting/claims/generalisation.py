@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Finding, Settings, claim
+from attangent.papers.common.sizes import by_size
 from attangent.papers.p5_forecasting.claims import proofs, proofs_of_slips
 from attangent.papers.p5_forecasting.claims.scalar_regression import asked, scalar_regression
 from attangent.papers.p5_forecasting.theory.attention_model import AttentionModel, train_attention
@@ -19,6 +20,7 @@ from attangent.papers.p5_forecasting.theory.ssm import (
 )
 
 _TASK = {"d": 8, "sigma": 0.01, "n": 256, "test": 20_000}
+_SIGMAS = [0.04, 0.02, 0.01, 0.005]
 
 
 def _risk(answer: Tensor, y: Tensor) -> float:
@@ -41,7 +43,7 @@ def _risk(answer: Tensor, y: Tensor) -> float:
         "m": 16,
         "steps": 150,
         "rate": 0.05,
-        "sigmas": [0.04, 0.02, 0.01, 0.005],
+        "sigmas": _SIGMAS,
     },
     full={"m": 24, "n": 96, "steps": 400},
     seconds=2.0,
@@ -52,33 +54,25 @@ def attention_fails(settings: Settings, seed: int) -> Finding:
     sign-inconsistent task; P_1..P_(d-1) alone do not span P_(d+1).
     """
     sigmas = settings.sigmas
+    least = sigmas[-1]
     risks = [_attention_risk(settings, sigma, seed) / sigma**2 for sigma in sigmas]
+    baselines = ResidualSSM(settings.d, least).baseline_risks(True)
     P = ResidualSSM(settings.d, 0.0, seed).features()
-    p = scalar_regression(settings | {"noise": sigmas[-1]}, seed)
+    p = scalar_regression(settings | {"noise": least}, seed)
     rank = int(torch.linalg.matrix_rank(torch.cat((P[:-2], P[-1:]))))
+    growth = "growth exponent in 1/sigma of risk / sigma^2"
+    together = "rank of P_1..P_(d-1) and P_(d+1) together (J.1)"
     return Finding(
-        hypotheses=asked(p, settings | {"noise": sigmas[-1]}, part="risk"),
+        hypotheses=asked(p, settings | {"noise": least}, part="risk"),
         conclusions=(
-            Conclusion.of_trend(
-                "growth exponent in 1/sigma of risk / sigma^2",
-                ">",
-                0.0,
-                [1 / sigma for sigma in sigmas],
-                risks,
-                part="risk",
-            ),
-            Conclusion(
-                "rank of P_1..P_(d-1) and P_(d+1) together (J.1)", ">=", settings.d, rank, part="span"
-            ),
+            Conclusion.of_trend(growth, ">", 0.0, [1 / sigma for sigma in sigmas], risks, part="risk"),
+            Conclusion(together, ">=", settings.d, rank, part="span"),
         ),
         numbers={
+            **by_size("risk / sigma^2 at sigma = {:g}", sigmas, risks),
             **{
-                f"risk / sigma^2 at sigma = {sigma:g}": risk
-                for sigma, risk in zip(sigmas, risks, strict=True)
-            },
-            **{
-                f"risk / sigma^2 of {name} at sigma = {sigmas[-1]:g}": risk / sigmas[-1] ** 2
-                for name, risk in ResidualSSM(settings.d, sigmas[-1]).baseline_risks(True).items()
+                f"risk / sigma^2 of {name} at sigma = {least:g}": risk / least**2
+                for name, risk in baselines.items()
             },
         },
         remark="Measured far outside the preconditions of Theorem 5.2. The risk does not fall with sigma, "
@@ -110,15 +104,11 @@ def signed_attention(settings: Settings, seed: int) -> Finding:
     """For every neuron r, the sum over test windows of a_r softmax_d(x_d w_r x) is positive if w_r < 0 for
     a_r = -1.
     """
-    x, _ = ResidualSSM(settings.d, settings.sigma, seed).sample_inconsistent(
-        settings.test, generator(seed, "test")
-    )
+    ssm = ResidualSSM(settings.d, settings.sigma, seed)
+    x, _ = ssm.sample_inconsistent(settings.test, generator(seed, "test"))
     shares = torch.softmax(settings.weight * x[:, -1:] * x, dim=1)[:, -1]
-    return Finding(
-        conclusions=(
-            Conclusion("sum over windows of a_r softmax_d", ">", 0.0, settings.sign * shares.sum().item()),
-        )
-    )
+    total = settings.sign * shares.sum().item()
+    return Finding(conclusions=(Conclusion("sum over windows of a_r softmax_d", ">", 0.0, total),))
 
 
 def _attention_risk(settings: Settings, sigma: float, seed: int) -> float:
@@ -168,26 +158,17 @@ def linear_succeeds(settings: Settings, seed: int) -> Finding:
     ssm = ResidualSSM(settings.d, settings.sigma, seed)
     P = ssm.features()
     columns = (P[:-1] - P[-2]).T  # P_x of the proof, its last column zero
-    spectrum = torch.linalg.eigvalsh(columns.T @ columns)
+    least = torch.linalg.eigvalsh(columns.T @ columns)[0].item()
+    unsolved = _distance(P[:-2].T, P[-1] - P[-2])
+    inverted = "least eigenvalue of P_x'P_x, which the proof inverts"
+    risk = "risk by least squares / (2 sigma^2), the variance that the proof has"
     level = settings.sigma**2 * (1 + ssm.s2)
     fitted = _linear_risk(ssm, settings, seed, fit_residual_linear)
     return Finding(
         conclusions=(
-            _solved(_unsolved(P[:-2].T, P[-1] - P[-2]), part="equation"),
-            Conclusion(
-                "least eigenvalue of P_x'P_x, which the proof inverts",
-                ">=",
-                1e-9,
-                spectrum[0].item(),
-                part="uniqueness",
-            ),
-            Conclusion(
-                "risk by least squares / (2 sigma^2), the variance that the proof has",
-                "<=",
-                1 + settings.within,
-                fitted / (2 * settings.sigma**2),
-                part="risk",
-            ),
+            Conclusion(SOLVED, "<=", 1e-9, unsolved, part="equation"),
+            Conclusion(inverted, ">=", 1e-9, least, part="uniqueness"),
+            Conclusion(risk, "<=", 1 + settings.within, fitted / (2 * settings.sigma**2), part="risk"),
         ),
         numbers={
             "sigma": settings.sigma,
@@ -232,7 +213,7 @@ def linear_succeeds_with_the_difference(settings: Settings, seed: int) -> Findin
     risk_gap = abs(ssm.linear_risk(ssm.c, True) / level - 1)
     return Finding(
         conclusions=(
-            _solved((columns @ w - P[-1] + P[-2]).norm().item()),
+            Conclusion(SOLVED, "<=", 1e-9, (columns @ w - P[-1] + P[-2]).norm().item()),
             Conclusion("rank of the P_k - P_d", ">=", settings.d - 1, int(torch.linalg.matrix_rank(columns))),
             Conclusion("exact risk against sigma^2 (1 + s^2), relative gap", "<=", 1e-9, risk_gap),
             *(
@@ -243,9 +224,9 @@ def linear_succeeds_with_the_difference(settings: Settings, seed: int) -> Findin
     )
 
 
-def _solved(distance: float, part: str = "") -> Conclusion:
-    return Conclusion("distance of the equation to being solved", "<=", 1e-9, distance, part=part)
+SOLVED = "distance of the equation to being solved"
 
 
-def _unsolved(columns: Tensor, target: Tensor) -> float:
+def _distance(columns: Tensor, target: Tensor) -> float:
+    """Return the distance of the target to the span of the columns."""
     return (columns @ (torch.linalg.pinv(columns) @ target) - target).norm().item()

@@ -17,6 +17,7 @@ from attangent.papers.p5_forecasting.claims.scalar_regression import (
     ScalarRegression,
     asked,
     exponent,
+    log10_poly,
     scalar_regression,
     sizes_of_data_and_weights,
 )
@@ -47,21 +48,15 @@ def kernel_definition(settings: Settings, seed: int) -> Finding:
     relative = {n: (values[0] / values[-1]).clamp(min=1e-18).item() for n, values in spectra.items()}
     many = spectra[settings.counts[-1]]
     rank = int((many > 1e-13 * many[-1]).sum())
-    condition = relative[settings.counts[-1]]
+    most = settings.counts[-1]
+    ratio = "lambda_min / lambda_max at n ="
     return Finding(
         conclusions=(
             Conclusion("relative distance of H to J J'", "<=", 1e-10, distance),
-            Conclusion(
-                f"lambda_min / lambda_max at n = {settings.n}", ">=", 1e-13, p.lambda_min / p.lambda_max
-            ),
-            Conclusion(
-                f"lambda_min / lambda_max at n = {settings.counts[-1]}", ">=", 1e-13, condition, claimed=False
-            ),
+            Conclusion(f"{ratio} {settings.n}", ">=", 1e-13, p.lambda_min / p.lambda_max),
+            Conclusion(f"{ratio} {most}", ">=", 1e-13, relative[most], claimed=False),
         ),
-        numbers={
-            "lambda_min": p.lambda_min,
-            f"eigenvalues above 1e-13 lambda_max at n = {settings.counts[-1]}": rank,
-        },
+        numbers={"lambda_min": p.lambda_min, f"eigenvalues above 1e-13 lambda_max at n = {most}": rank},
         figures=(
             plot(
                 "Smallest eigenvalue against the number of windows",
@@ -158,41 +153,35 @@ def inductions(settings: Settings, seed: int) -> Finding:
     bounds = falling(run.loss, shrink)
     first = run.loss[0].item() / (settings.n * B**2)
     moved = max(run.movement.max().item(), 1e-300)
+    most = (1 + 1e-9) * (1 - shrink)
+    leaves = (run.loss[1:] / run.loss[:-1]).max().item()
+    moves = [_largest_move(settings | {"m": width}, seed) for width in settings.widths]
+    growth = "H.4: growth exponent in m of the largest move"
+    farthest = "H.4: largest |w_r(t) - w_r(0)| against lambda / (n exp(B^2 + D))"
+    allowed = _log10_allowed_move(p, settings)
+    start = run.loss[0]
     return Finding(
         hypotheses=asked(p, settings),
         conclusions=(
-            _left_by_a_step(run.loss, shrink),
+            Conclusion("H.1: largest share of the loss that a step leaves", "<=", most, leaves, part="H.1"),
             stays_below("H.1: largest L(t) / (1 - eta lambda/2)^t L(0)", run.loss, bounds, part="H.1"),
             Conclusion("H.2: L(0) / (n B^2)", "<=", CONSTANT, first, part="H.2"),
             _gradient_line(settings, run),
-            _movement_trend(settings, seed),
-            _movement_line(p, settings, moved),
+            Conclusion.of_trend(growth, "<=", -0.5, settings.widths, moves, part="H.4"),
+            Conclusion(farthest, "<=", allowed, math.log10(moved), log10=True, part="H.4", threshold="ours"),
         ),
         numbers={
             "lambda": p.lambda_min,
             "largest weight movement": moved,
-            "L(T) / L(0)": (run.loss[-1] / run.loss[0]).item(),
+            "L(T) / L(0)": (run.loss[-1] / start).item(),
         },
         figures=(
-            bound_figure(
-                "Loss against its bound",
-                "L(t) / L(0)",
-                run.loss / run.loss[0],
-                bounds / run.loss[0],
-                ("trained", "(1 - eta lambda/2)^t"),
-            ),
+            bound_figure("Loss against its bound", "L(t) / L(0)", run.loss / start, bounds / start, LABELS),
         ),
     )
 
 
-def _left_by_a_step(loss: Tensor, shrink: float) -> Conclusion:
-    return Conclusion(
-        "H.1: largest share of the loss that a step leaves",
-        "<=",
-        (1 + 1e-9) * (1 - shrink),
-        (loss[1:] / loss[:-1]).max().item(),
-        part="H.1",
-    )
+LABELS = ("trained", "(1 - eta lambda/2)^t")
 
 
 def _gradient_line(settings: Settings, run: Trajectory) -> Conclusion:
@@ -201,28 +190,9 @@ def _gradient_line(settings: Settings, run: Trajectory) -> Conclusion:
     return Conclusion("H.3: largest |dL/dw_r| / |F - y|", "<=", bound, steepest, log10=True, part="H.3")
 
 
-def _movement_trend(settings: Settings, seed: int) -> Conclusion:
-    moves = [_largest_move(settings | {"m": width}, seed) for width in settings.widths]
-    name = "H.4: growth exponent in m of the largest move"
-    return Conclusion.of_trend(name, "<=", -0.5, settings.widths, moves, part="H.4")
-
-
-def _movement_line(p: ScalarRegression, settings: Settings, moved: float) -> Conclusion:
-    return Conclusion(
-        "H.4: largest |w_r(t) - w_r(0)| against lambda / (n exp(B^2 + D))",
-        "<=",
-        _log10_allowed_move(p, settings),
-        math.log10(moved),
-        log10=True,
-        part="H.4",
-        threshold="ours",
-    )
-
-
 def _log10_allowed_move(p: ScalarRegression, settings: Settings) -> float:
     """lambda / (n exp(B^2 + D))."""
-    B, D = sizes_of_data_and_weights(settings)
-    return math.log10(max(p.lambda_min, 1e-300) / settings.n) - (B**2 + D) * LOG10_E
+    return math.log10(max(p.lambda_min, 1e-300) / settings.n) - log10_poly(settings)
 
 
 def _largest_move(settings: Settings, seed: int) -> float:
@@ -248,7 +218,8 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
     p = scalar_regression(settings, seed)
     B, D = sizes_of_data_and_weights(settings)
     R = 0.0099 / B**2
-    values = _thirteen(p, R * _signs(p, seed))
+    moves = torch.randint(0, 2, p.network.W.shape, generator=generator(seed, "perturbation"))
+    values = _thirteen(p, R * (2.0 * moves.double() - 1.0))  # each weight moves up or down
     c = settings.get("constant", CONSTANT)
     e = exponent(settings)
     d = settings.d
@@ -278,12 +249,6 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
         ),
         remark=f"O(.) is read as {c:g} around B and D and as {c**3:g} in the exponent.",
     )
-
-
-def _signs(p: ScalarRegression, seed: int) -> Tensor:
-    """Each weight moves up or down."""
-    drawn = torch.randint(0, 2, p.network.W.shape, generator=generator(seed, "perturbation"))
-    return 2.0 * drawn.double() - 1.0
 
 
 def _thirteen(p: ScalarRegression, move: Tensor) -> dict[str, float]:

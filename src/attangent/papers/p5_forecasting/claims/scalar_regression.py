@@ -27,9 +27,18 @@ class ScalarRegression:
     kernel: Tensor
     eigenvalues: Tensor
 
+    @classmethod
+    def of(cls, X: Tensor, y: Tensor, network: ScalarAttention) -> "ScalarRegression":
+        H = network.kernel(X)
+        return cls(X, y, network, H, torch.linalg.eigvalsh(H))
+
     @property
     def lambda_min(self) -> float:
         return self.eigenvalues[0].item()
+
+    @property
+    def log10_lambda(self) -> float:
+        return math.log10(max(self.lambda_min, 1e-300))
 
     @property
     def lambda_max(self) -> float:
@@ -43,8 +52,7 @@ class ScalarRegression:
 def scalar_regression(settings: Settings, seed: int) -> ScalarRegression:
     X, y = ResidualSSM(settings.d, settings.noise, seed).sample(settings.n, generator(seed, "windows"))
     network = ScalarAttention(settings.d, settings.m, 1.0, settings.get("init", "symmetric"), seed)
-    H = network.kernel(X)
-    return ScalarRegression(X, y[:, None], network, H, torch.linalg.eigvalsh(H))
+    return ScalarRegression.of(X, y[:, None], network)
 
 
 def sizes_of_data_and_weights(settings: Settings) -> tuple[float, float]:
@@ -59,12 +67,15 @@ def exponent(settings: Settings) -> float:
     return settings.get("constant", CONSTANT) ** 3 * B**2 * D * LOG10_E
 
 
+def log10_poly(settings: Settings) -> float:
+    """log10 of exp(B^2 + D)."""
+    B, D = sizes_of_data_and_weights(settings)
+    return (B**2 + D) * LOG10_E
+
+
 def asked(p: ScalarRegression, settings: Settings, part: str = "") -> tuple[Hypothesis, ...]:
     """Width and rate of Lemma H.1 with poly(exp(B^2), exp(D)) read as exp(B^2) exp(D)."""
-    B, D = sizes_of_data_and_weights(settings)
-    poly = (B**2 + D) * LOG10_E
-    log_lambda = math.log10(max(p.lambda_min, 1e-300))
-    rate = log_lambda - 4 * math.log10(settings.n) - math.log10(settings.d) - poly
+    rate = p.log10_lambda - 4 * math.log10(settings.n) - math.log10(settings.d) - log10_poly(settings)
     return (
         *asked_in_the_limit(p, settings, part),
         Hypothesis("learning rate", "<=", rate, math.log10(p.rate(settings.rate)), log10=True, part=part),
@@ -73,10 +84,9 @@ def asked(p: ScalarRegression, settings: Settings, part: str = "") -> tuple[Hypo
 
 def asked_in_the_limit(p: ScalarRegression, settings: Settings, part: str = "") -> tuple[Hypothesis, ...]:
     """A positive definite kernel, and the width of Lemma H.1, which sizes of m approach."""
-    B, D = sizes_of_data_and_weights(settings)
-    poly = (B**2 + D) * LOG10_E
-    log_lambda = math.log10(max(p.lambda_min, 1e-300))
-    width = -3 * log_lambda + 7 * math.log10(settings.n) + 2 * math.log10(settings.d) + poly
+    width = (
+        -3 * p.log10_lambda + 7 * math.log10(settings.n) + 2 * math.log10(settings.d) + log10_poly(settings)
+    )
     return (
         Hypothesis("lambda_min of H* above round-off", ">=", 1e-13 * p.lambda_max, p.lambda_min, part=part),
         Hypothesis("width m", ">=", width, math.log10(settings.m), log10=True, part=part, in_limit=True),
@@ -111,12 +121,10 @@ def converge(settings: Settings, seed: int) -> Converged:
     drawn = scalar_regression(settings | {"n": settings.candidates, "m": 256}, seed)
     rows = _best_pair(drawn.kernel)
     network = ScalarAttention(settings.d, settings.m, 1.0, "symmetric", seed)
-    X = drawn.X[rows]
-    H = network.kernel(X)
-    p = ScalarRegression(X, drawn.y[rows], network, H, torch.linalg.eigvalsh(H))
+    p = ScalarRegression.of(drawn.X[rows], drawn.y[rows], network)
     rate = p.rate(settings.rate)
     run = network.descend(p.X, p.y, rate, settings.pair_steps)
-    v_min = X.var(dim=1, correction=0).min().item()
+    v_min = p.X.var(dim=1, correction=0).min().item()
     needed = settings.m / (rate * p.lambda_min * v_min)
     return Converged(p, run, needed * rate * run.final.gradient(p.X, p.y).abs().max().item())
 
