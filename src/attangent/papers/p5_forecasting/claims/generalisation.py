@@ -20,7 +20,7 @@ from attangent.papers.p5_forecasting.theory.ssm import (
 )
 
 _TASK = {"d": 8, "sigma": 0.01, "n": 256, "test": 20_000}
-_SIGMAS = [0.04, 0.02, 0.01, 0.005]
+_TRAINED = {"m": 16, "steps": 150, "rate": 0.05, "sigmas": [0.04, 0.02, 0.01, 0.005]}
 
 
 def _risk(answer: Tensor, y: Tensor) -> float:
@@ -35,16 +35,7 @@ def _risk(answer: Tensor, y: Tensor) -> float:
     title="Attention cannot reach the noise level out of distribution",
     quote="""Let all pre-conditions in Theorem 5.2 hold, there is no w(t) in R^m that satisfies R(f) <=
         O(sigma^2).""",
-    quick={
-        "d": 8,
-        "delta": 0.05,
-        "n": 64,
-        "test": 10_000,
-        "m": 16,
-        "steps": 150,
-        "rate": 0.05,
-        "sigmas": _SIGMAS,
-    },
+    quick={"d": 8, "delta": 0.05, "n": 64, "test": 10_000, **_TRAINED},
     full={"m": 24, "n": 96, "steps": 400},
     seconds=2.0,
     rests_on=("P5/theorem-5.2-asymmetry", "P5/theorem-5.3", "P5/claim-c.2"),

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, claim
+from attangent.papers.common.sizes import by_size
 from attangent.papers.p5_forecasting.claims import proofs
 from attangent.papers.p5_forecasting.claims.scalar_regression import (
     ScalarRegression,
@@ -179,21 +180,17 @@ def direction(settings: Settings, seed: int) -> Finding:
     halved = 1 - min(shares_towards(least | {"rate": settings.rate / 2, "steps": 2 * settings.steps}, seed))
     widest = settings | {"m": settings.widths[-1]}
     towards = shares_towards(widest, seed)[0]
+    other_way = "largest share of neurons that move the other way at the largest width"
     return Finding(
         hypotheses=(
             *asked_in_the_limit(scalar_regression(widest, seed), widest),
             Hypothesis("change of that share when the rate is halved", "<=", 0.1, abs(halved - wrong[0])),
         ),
         conclusions=(
-            Conclusion(
-                "largest share of neurons that move the other way at the largest width", "<=", 0.0, wrong[-1]
-            ),
+            Conclusion(other_way, "<=", 0.0, wrong[-1]),
             Conclusion("share that moves towards a_r at the first step", ">=", 1.0, towards, claimed=False),
         ),
-        numbers={
-            f"largest share that moves the other way, m = {m}": share
-            for m, share in zip(settings.widths, wrong, strict=True)
-        },
+        numbers=by_size("largest share that moves the other way, m = {}", settings.widths, wrong),
         remark="It holds while the outputs are near zero. The proof keeps them there for all t, by Lemma "
         "I.5, which contradicts convergence: once the loss falls, residuals of both signs turn "
         "neurons round, whatever the width.",
@@ -205,9 +202,8 @@ def shares_towards(settings: Settings, seed: int) -> list[float]:
     p = scalar_regression(settings, seed)
     times = sorted({round(settings.steps * k / 20) for k in range(21)})
     run = p.network.descend(p.X, p.y, p.rate(settings.rate), settings.steps, keep=times)
-    towards = [
-        -(p.network.a[0] * run.snapshots[t].gradient(p.X, p.y)[0]) for t in times if t in run.snapshots
-    ]
+    looks = [run.snapshots[t] for t in times if t in run.snapshots]
+    towards = [-(p.network.a[0] * look.gradient(p.X, p.y)[0]) for look in looks]
     return [(g > 0).double().mean().item() for g in towards]
 
 
@@ -229,18 +225,8 @@ def direction_at_the_start(settings: Settings, seed: int) -> Finding:
     """At t = 0, with outputs 0, every neuron moves towards the sign of a_r wherever sum_i y_i x_id Var_ir >
     0, which holds for all neurons at once for data of Definition C.3 and n of a few d.
     """
-    return Finding(
-        conclusions=(
-            Conclusion(
-                "share of neurons that move towards a_r", ">=", 1.0, shares_towards(settings, seed)[0]
-            ),
-        )
-    )
-
-
-def _least_variance(p: ScalarRegression) -> float:
-    """v_min, the smallest variance within a window."""
-    return p.X.var(dim=1, correction=0).min().item()
+    share = shares_towards(settings, seed)[0]
+    return Finding(conclusions=(Conclusion("share of neurons that move towards a_r", ">=", 1.0, share),))
 
 
 @claim(
@@ -261,19 +247,16 @@ def variance(settings: Settings, seed: int) -> Finding:
     S = final.attention(p.X)
     x = p.X[:, None, :]
     spread = (S * (x - (S * x).sum(dim=2, keepdim=True)) ** 2).sum(dim=2)
-    exact = S.min(dim=2).values * settings.d * p.X.var(dim=1, correction=0)[:, None]
-    log10_ratio = math.log10(max(spread.min().item(), 1e-300) / _least_variance(p))
+    variances = p.X.var(dim=1, correction=0)
+    exact = S.min(dim=2).values * settings.d * variances[:, None]
+    least = (spread / exact).min().item()
+    ratio = math.log10(max(spread.min().item(), 1e-300) / variances.min().item())
+    step = "smallest variance / (d v_i min_k S_k), the step of the proof"
     return Finding(
         conclusions=(
+            Conclusion(step, ">=", 1 - 1e-9, least, part="step"),
             Conclusion(
-                "smallest variance / (d v_i min_k S_k), the step of the proof",
-                ">=",
-                1 - 1e-9,
-                (spread / exact).min().item(),
-                part="step",
-            ),
-            Conclusion(
-                "smallest variance / v_min", ">=", -exponent(settings), log10_ratio, log10=True, part="bound"
+                "smallest variance / v_min", ">=", -exponent(settings), ratio, log10=True, part="bound"
             ),
         ),
         remark="The step that the proof takes, d v_i times the smallest attention, holds without constants "

@@ -3,7 +3,7 @@
 With the weather sample, a finding says so under `differs` and names the command that downloads ETT.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
@@ -33,6 +33,7 @@ from attangent.papers.p5_forecasting.windows.forecaster import (
 )
 from attangent.papers.p5_forecasting.windows.protocol import Dataset, load_csv
 
+Statistic = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 PATIENCE = 3
 """Number of epochs without a lower validation error after which training ends."""
 STAND_IN = "weather"
@@ -66,26 +67,21 @@ def _forecasters(settings: Settings, seed: int) -> dict[str, Forecaster]:
     """Return the transformers of `models`, which maps each name to its batches per epoch."""
     L = settings.lookback
     H = settings.horizon
-    size = Encoder(settings.width, settings.heads, settings.layers)
-    plans = {
-        name: Training(
-            epochs=settings.epochs,
-            rate=settings.rate,
-            batches=batches,
-            patience=PATIENCE,
-            seed=seed,
-            validation_windows=settings.validation,
-        )
-        for name, batches in settings.models.items()
-    }
-    return {
-        name: _TRANSFORMERS[name](L, H, replace(size, heads=1) if name == "Autoformer" else size, plan)
-        for name, plan in plans.items()
-    }
+    plan = Training(settings.epochs, rate=settings.rate, patience=PATIENCE, seed=seed)
+    plan = replace(plan, validation_windows=settings.validation)
+    forecasters: dict[str, Forecaster] = {}
+    for name, batches in settings.models.items():
+        heads = 1 if name == "Autoformer" else settings.heads
+        size = Encoder(settings.width, heads, settings.layers)
+        forecasters[name] = _TRANSFORMERS[name](L, H, size, replace(plan, batches=batches))
+    return forecasters
 
 
 _SMALL = {"lookback": 36, "width": 16, "heads": 2, "layers": 1, "epochs": 60, "rate": 3e-3, "validation": 300}
 _LARGER = {"lookback": 96, "width": 32, "heads": 4, "layers": 2, "rate": 1e-3}
+_BOTH_SERIES = {"series": ["ETTh1", "ETTh2"], "longer": {}}
+_MODELS = {"transformer": 20, "inverted": 50, "PatchTST": 50, "Informer": 20, "Autoformer": 25}
+_LONGER = {"lookback": 336, "models": {"PatchTST": 25}}
 
 
 @claim(
@@ -98,23 +94,8 @@ _LARGER = {"lookback": 96, "width": 32, "heads": 4, "layers": 2, "rate": 1e-3}
     quote="""despite Transformer-based methods having model parameters 1000 times larger ..., their
         prediction performance ... remains significantly inferior""",
     title="Linear models compared with transformers on ETTh1 and ETTh2",
-    quick={
-        **_SMALL,
-        "horizon": 12,
-        "epochs": 15,
-        "models": {"Autoformer": 8},
-        "series": ["ETTh1", "ETTh2"],
-        "longer": {},
-        "blocks": 40,
-    },
-    full={
-        **_LARGER,
-        "horizon": 96,
-        "epochs": 20,
-        "models": {"transformer": 20, "inverted": 50, "PatchTST": 50, "Informer": 20, "Autoformer": 25},
-        "longer": {"lookback": 336, "models": {"PatchTST": 25}},
-        "blocks": 100,
-    },
+    quick={**_SMALL, "horizon": 12, "epochs": 15, "models": {"Autoformer": 8}, **_BOTH_SERIES, "blocks": 40},
+    full={**_LARGER, "horizon": 96, "epochs": 20, "models": _MODELS, "longer": _LONGER, "blocks": 100},
     seeds=1,
     full_seeds=2,
     seconds=6.0,
@@ -127,10 +108,8 @@ def linear_against_transformers(settings: Settings, seed: int) -> Finding:
     """
     variants = [settings, settings | settings.longer] if settings.longer else [settings]
     taken = series_to_take(settings.series)
-    compared = [
-        _compare_on(name, dataset, variant, seed)
-        for variant, (name, dataset) in product(variants, taken.items())
-    ]
+    runs = product(variants, taken.items())
+    compared = [_compare_on(name, dataset, variant, seed) for variant, (name, dataset) in runs]
     return Finding(
         hypotheses=tuple(hypothesis for one in compared for hypothesis in one.hypotheses),
         conclusions=(*(line for one in compared for line in one.conclusions), _parameters_line(96)),
@@ -209,14 +188,16 @@ def ratio_interval(
     first: NDArray[np.float64], second: NDArray[np.float64], blocks: int, seed: int
 ) -> tuple[float, float]:
     """Return the 95 % interval of mean first / mean second over windows, by a paired block bootstrap."""
-    sums = np.array(
-        [
-            (a.sum(), b.sum())
-            for a, b in zip(np.array_split(first, blocks), np.array_split(second, blocks), strict=True)
-        ]
-    )
+    pieces = (np.array_split(errors, blocks) for errors in (first, second))
+    sums = np.array([(a.sum(), b.sum()) for a, b in zip(*pieces, strict=True)])
+    return _block_interval(lambda total: total[..., 0] / total[..., 1], sums, seed)
+
+
+def _block_interval(statistic: Statistic, sums: NDArray[np.float64], seed: int) -> tuple[float, float]:
+    """Return the 95 % interval of a statistic of the total by a bootstrap over the sums (blocks, n)."""
+    blocks = len(sums)
     drawn = sums[np.random.default_rng(seed).integers(0, blocks, (400, blocks))].sum(axis=1)
-    low, high = np.quantile(drawn[:, 0] / drawn[:, 1], (0.025, 0.975))
+    low, high = np.quantile(statistic(drawn), (0.025, 0.975))
     return float(low), float(high)
 
 
@@ -291,29 +272,22 @@ def excess_error(settings: Settings, seed: int) -> Finding:
     excess, signs = _excess(attention, linear, dataset.part("test", settings.lookback))
     linear_alone, _ = _excess(linear, None, dataset.part("test", settings.lookback))
     difference, low, high = relative_difference(excess, linear_alone, signs, settings.blocks, seed)
+    flips = (float(excess[signs].mean()), float(linear_alone[signs].mean()))  # excess and linear error
+    others = (float(excess[~signs].mean()), float(linear_alone[~signs].mean()))
+    on_flips = "excess / linear error on inconsistent windows"
     return Finding(
         hypotheses=(_has_stopped(name, attention),),
         conclusions=(
-            Conclusion(
-                "excess / linear error on inconsistent windows, less the same elsewhere",
-                ">=",
-                0.0,
-                difference,
-                interval=(low, high),
-            ),
+            Conclusion(f"{on_flips}, less the same elsewhere", ">=", 0.0, difference, interval=(low, high)),
         ),
         numbers={
-            "excess / linear error on inconsistent windows": float(
-                excess[signs].mean() / linear_alone[signs].mean()
-            ),
-            "excess / linear error elsewhere": float(excess[~signs].mean() / linear_alone[~signs].mean()),
-            "E[excess | flip] - E[excess | no flip]": float(excess[signs].mean() - excess[~signs].mean()),
+            on_flips: flips[0] / flips[1],
+            "excess / linear error elsewhere": others[0] / others[1],
+            "E[excess | flip] - E[excess | no flip]": flips[0] - others[0],
             "share of inconsistent windows": float(signs.mean()),
             f"error of {name}": float((excess + linear_alone).mean()),
             "error of linear": float(linear_alone.mean()),
-            "error of linear on inconsistent windows / elsewhere": float(
-                linear_alone[signs].mean() / linear_alone[~signs].mean()
-            ),
+            "error of linear on inconsistent windows / elsewhere": flips[1] / others[1],
         },
         differs=_other_data(taken, [settings.series]),
         remark="Windows that cross zero move more and are hard for every model, so each excess is divided "
@@ -349,10 +323,8 @@ def relative_difference(
         [(e[s].sum(), l[s].sum(), e[~s].sum(), l[~s].sum()) for e, l, s in zip(*pieces, strict=True)],
         dtype=np.float64,
     )
-    drawn = sums[np.random.default_rng(seed).integers(0, blocks, (400, blocks))].sum(axis=1)
 
     def difference(total: NDArray[np.float64]) -> NDArray[np.float64]:
         return total[..., 0] / total[..., 1] - total[..., 2] / total[..., 3]
 
-    low, high = np.quantile(difference(drawn), (0.025, 0.975))
-    return float(difference(sums.sum(axis=0))), float(low), float(high)
+    return float(difference(sums.sum(axis=0))), *_block_interval(difference, sums, seed)

@@ -10,6 +10,7 @@ from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.bounds import bound_figure, falling
 from attangent.papers.common.figures import plot
+from attangent.papers.common.sizes import by_size
 from attangent.papers.p5_forecasting.claims import proofs
 from attangent.papers.p5_forecasting.claims.scalar_regression import (
     PAIR,
@@ -50,18 +51,14 @@ def convergence(settings: Settings, seed: int) -> Finding:
     reached = left if needed <= settings.most_steps or left <= settings.epsilon or run.diverged else math.nan
     crowd = scalar_regression(settings | {"n": settings.crowd}, seed)
     crowded = crowd.network.descend(crowd.X, crowd.y, crowd.rate(settings.rate), settings.crowd_steps)
+    crowded_left = (crowded.loss[-1] / crowded.loss[0]).item()
+    singular = f"L / L(0) with {settings.crowd} points, whose kernel is singular"
     return Finding(
         hypotheses=asked(p, settings),
         conclusions=(
             Conclusion("L(T) / L(0)", "<=", settings.epsilon, reached),
             Conclusion("largest L(t) / bound", "<=", 1 + 1e-9, (run.loss / bound).max().item()),
-            Conclusion(
-                f"L / L(0) with {settings.crowd} points, whose kernel is singular",
-                ">=",
-                settings.epsilon,
-                (crowded.loss[-1] / crowded.loss[0]).item(),
-                claimed=False,
-            ),
+            Conclusion(singular, ">=", settings.epsilon, crowded_left, claimed=False),
         ),
         numbers={
             "lambda_min": p.lambda_min,
@@ -75,16 +72,7 @@ def convergence(settings: Settings, seed: int) -> Finding:
     )
 
 
-WIDE = {
-    "n": 8,
-    "d": 8,
-    "m": 512,
-    "noise": 0.01,
-    "delta": 0.05,
-    "rate": 1.0,
-    "steps": 60,
-    "widths": [32, 96, 256, 512],
-}
+WIDE = {**_LAZY, "n": 8, "m": 512, "steps": 60, "widths": [32, 96, 256, 512]}
 _WIDER = {"widths": [32, 128, 512, 2048], "steps": 250}
 
 
@@ -143,38 +131,28 @@ def asymmetry(settings: Settings, seed: int) -> Finding:
     ends = [converge(settings | {"m": m}, seed) for m in settings.widths]
     shares = [wrong_signs(end) for end in ends]
     last = ends[-1]
-    largest_move = last.run.movement[-1].item()
+    moves = [end.run.movement[-1].item() for end in ends]
+    farthest = "largest move R at the largest width (Lemma H.4)"
+    lines = []
+    for part, sign, wrong in zip(("Part 1", "Part 2"), (1, -1), shares[-1], strict=True):
+        name = f"{part}: share with a_r = {sign} and the other sign, largest width, against delta"
+        interval = (wrong.least, wrong.most)
+        lines.append(Conclusion(name, "<=", settings.delta, wrong.share, interval=interval, part=part))
     return Finding(
         hypotheses=(
             Hypothesis("lambda", ">", 0.0, last.problem.lambda_min),
-            Hypothesis(
-                "largest move R at the largest width (Lemma H.4)", "<=", 1.0, largest_move, in_limit=True
-            ),
+            Hypothesis(farthest, "<=", 1.0, moves[-1], in_limit=True),
         ),
-        conclusions=tuple(
-            Conclusion(
-                f"Part {i + 1}: share with a_r = {sign} and the other sign, largest width, against delta",
-                "<=",
-                settings.delta,
-                shares[-1][i].share,
-                interval=(shares[-1][i].least, shares[-1][i].most),
-                part=f"Part {i + 1}",
-            )
-            for i, sign in enumerate((1, -1))
-        ),
+        conclusions=tuple(lines),
         numbers={
             "L(t) / L(0) at the end": (last.run.loss[-1] / last.run.loss[0]).item(),
             "largest further move up to t = m / (eta lambda v_min)": last.remaining,
-            **{
-                f"share of w_r <= 0 with a_r = 1, m = {m}": s[0].share
-                for m, s in zip(settings.widths, shares, strict=True)
-            },
-            **{
-                f"largest move, m = {m}": end.run.movement[-1].item()
-                for m, end in zip(settings.widths, ends, strict=True)
-            },
+            **by_size(
+                "share of w_r <= 0 with a_r = 1, m = {}", settings.widths, [up.share for up, _ in shares]
+            ),
+            **by_size("largest move, m = {}", settings.widths, moves),
         },
-        figures=(_shares_figure(settings.widths, shares, ends),),
+        figures=(_shares_figure(settings.widths, shares, moves),),
         remark="Two well-conditioned windows, trained until the gradient vanishes. The interval covers all "
         "that further steps up to the stated time can change. Lemma H.4, which the theorem rests on, "
         "keeps every weight within R of a start that is independent of a_r, and R falls like m^(-1/2): the "
@@ -204,14 +182,14 @@ def _share_below(w: Tensor, move: float) -> WrongSigns:
 
 
 def _shares_figure(
-    widths: list[int], shares: list[tuple[WrongSigns, WrongSigns]], ends: list[Converged]
+    widths: list[int], shares: list[tuple[WrongSigns, WrongSigns]], moves: list[float]
 ) -> Figure:
     return plot(
         "Neurons with another sign than their output weight",
         ("width m", "share"),
         Series.of("a_r = 1", widths, [share[0].share for share in shares]),
         Series.of("a_r = -1", widths, [share[1].share for share in shares]),
-        Series.of("largest move R", widths, [end.run.movement[-1].item() for end in ends], "points"),
+        Series.of("largest move R", widths, moves, "points"),
         log="x",
     )
 
@@ -237,13 +215,11 @@ def signs_are_kept(settings: Settings, seed: int) -> Finding:
     aligned = 1 - (run.wrong_up + run.wrong_down) / 2
     error = 3 / math.sqrt(settings.m)
     excess = abs(aligned - 0.5) - run.near_zero
-    relative_share = (run.near_zero - error) / (math.sqrt(2 / math.pi) * run.R)
+    share = (run.near_zero - error) / (math.sqrt(2 / math.pi) * run.R)
     return Finding(
         conclusions=(
             Conclusion("|share - 1/2| less the share of |w_r(0)| <= R", "<=", 0.0, excess),
-            Conclusion(
-                "share of |w_r(0)| <= R less three errors / (sqrt(2/pi) R)", "<=", 1.0, relative_share
-            ),
+            Conclusion("share of |w_r(0)| <= R less three errors / (sqrt(2/pi) R)", "<=", 1.0, share),
         ),
         numbers={"share with the sign of a_r": aligned, "largest move R": run.R},
     )
@@ -272,34 +248,21 @@ def residual_feature(settings: Settings, seed: int) -> Finding:
     (2) after training, for every neuron with a_r = -1, since then w_r < 0 by Theorem 5.2.
     """
     excess, error = excess_attention(settings, seed)
-    below = [(e + 3 * s) for w, e, s in zip(settings.grid, excess, error, strict=True) if w < 0]
-    runs = [trained(settings | {"m": m}, seed) for m in settings.widths]
+    below = max(e + 3 * s for w, e, s in zip(settings.grid, excess, error, strict=True) if w < 0)
+    wrong = [trained(settings | {"m": m}, seed).wrong_down for m in settings.widths]
     widest = settings | {"m": settings.widths[-1]}
+    before = "(1) largest E S_d - E S_k at w < 0, plus three errors"
+    refuting = "(2) share of neurons with a_r = -1 and w_r > 0 at the largest width, refuting it"
     after = "(2) after training"
     return Finding(
         hypotheses=asked_in_the_limit(scalar_regression(widest, seed), widest, part=after),
         conclusions=(
-            Conclusion(
-                "(1) largest E S_d - E S_k at w < 0, plus three errors",
-                "<=",
-                0.0,
-                max(below),
-                part="(1) if w < 0",
-            ),
-            Conclusion(
-                "(2) share of neurons with a_r = -1 and w_r > 0 at the largest width, refuting it",
-                "<=",
-                0.0,
-                runs[-1].wrong_down,
-                part=after,
-            ),
+            Conclusion(before, "<=", 0.0, below, part="(1) if w < 0"),
+            Conclusion(refuting, "<=", 0.0, wrong[-1], part=after),
         ),
         numbers={
-            **{f"E S_d - E S_k at w = {w:g}": e for w, e in zip(settings.grid, excess, strict=True)},
-            **{
-                f"share of w_r > 0 among a_r = -1, m = {m}": run.wrong_down
-                for m, run in zip(settings.widths, runs, strict=True)
-            },
+            **by_size("E S_d - E S_k at w = {:g}", settings.grid, excess),
+            **by_size("share of w_r > 0 among a_r = -1, m = {}", settings.widths, wrong),
         },
         figures=(
             plot(

@@ -111,14 +111,9 @@ def attention_changes(settings: Settings, seed: int) -> Finding:
 )
 def attention_changes_with_the_minus(settings: Settings, seed: int) -> Finding:
     """S(t) - S(t+1) = S(t) * beta(t) - <S(t), beta(t)> S(t+1)."""
-    steps = [WeightStep.of(scalar_regression(settings, seed), rate) for rate in settings.rates]
-    return Finding(
-        conclusions=(
-            Conclusion(
-                "relative gap of the change to the true one", "<=", 1e-8, max(s.gap(-1.0) for s in steps)
-            ),
-        )
-    )
+    p = scalar_regression(settings, seed)
+    gap = max(WeightStep.of(p, rate).gap(-1.0) for rate in settings.rates)
+    return Finding(conclusions=(Conclusion("relative gap of the change to the true one", "<=", 1e-8, gap),))
 
 
 @claim(
@@ -147,27 +142,16 @@ def loss_after_a_step(settings: Settings, seed: int) -> Finding:
     steps = [WeightStep.of(p, rate) for rate in settings.rates]
     loss = (p.network.forward(p.X) - p.y).square().sum().item() / 2
     least = min(step.term(1.0) / (-step.rate * p.lambda_min * loss) for step in steps)
+    on_two = _progress_on_two_windows(settings, seed)
+    two_windows = "G.2: C_1 / (-eta lambda L), windows (1, 2) and (0, 1), residuals (1, -3)"
     return Finding(
         hypotheses=(
             Hypothesis("lambda_min of H* above round-off", ">=", 1e-13 * p.lambda_max, p.lambda_min),
         ),
         conclusions=(
-            Conclusion.of_trend(
-                "G.1: growth exponent in eta of |L(t+1) - L(t) - C_1|",
-                ">=",
-                2.0,
-                settings.rates,
-                [abs(step.fall - step.term(1.0)) for step in steps],
-                part="G.1",
-            ),
+            _second_order(steps, 1.0, part="G.1"),
             Conclusion("G.2: least C_1 / (-eta lambda L)", ">=", 1.0, least, part="G.2"),
-            Conclusion(
-                "G.2: C_1 / (-eta lambda L), windows (1, 2) and (0, 1), residuals (1, -3)",
-                ">=",
-                1.0,
-                _progress_on_two_windows(settings, seed),
-                part="G.2",
-            ),
+            Conclusion(two_windows, ">=", 1.0, on_two, part="G.2"),
         ),
         numbers={f"(L(t+1) - L(t)) / eta at eta = {step.rate:g}": step.fall / step.rate for step in steps}
         | {"C_1 / eta": steps[0].term(1.0) / steps[0].rate},
@@ -177,13 +161,20 @@ def loss_after_a_step(settings: Settings, seed: int) -> Finding:
     )
 
 
+def _second_order(steps: list[WeightStep], sign: float, part: str = "") -> Conclusion:
+    """Return the line that the fall of the loss less `term(sign)` is of second order in the rate."""
+    name = f"{part and part + ': '}growth exponent in eta of |L(t+1) - L(t) - C_1|"
+    rates = [step.rate for step in steps]
+    rest = [abs(step.fall - step.term(sign)) for step in steps]
+    return Conclusion.of_trend(name, ">=", 2.0, rates, rest, part=part)
+
+
 def _progress_on_two_windows(settings: Settings, seed: int) -> float:
     """C_1 / (-eta lambda L) on the windows of the proof, negative for every draw of the weights."""
     network = ScalarAttention(2, settings.m, 1.0, "symmetric", seed)
     X = torch.tensor([[1.0, 2.0], [0.0, 1.0]], dtype=torch.float64)
     residual = torch.tensor([[1.0], [-3.0]], dtype=torch.float64)
-    H = network.kernel(X)
-    p = ScalarRegression(X, network.forward(X) - residual, network, H, torch.linalg.eigvalsh(H))
+    p = ScalarRegression.of(X, network.forward(X) - residual, network)
     loss = residual.square().sum().item() / 2
     return WeightStep.of(p, 1.0).term(1.0) / (-p.lambda_min * loss)
 
@@ -213,13 +204,7 @@ def leading_term(settings: Settings, seed: int) -> Finding:
     ratio = form / (p.lambda_min * residual.square().sum().item())
     return Finding(
         conclusions=(
-            Conclusion.of_trend(
-                "growth exponent in eta of |L(t+1) - L(t) - C_1|",
-                ">=",
-                2.0,
-                settings.rates,
-                [abs(step.fall - step.term(-1.0)) for step in steps],
-            ),
+            _second_order(steps, -1.0),
             Conclusion("relative distance of C_1 to -eta (F - y)'H(F - y)", "<=", 1e-9, distance),
             Conclusion("(F - y)'H(F - y) / (2 lambda_min L)", ">=", 1.0, ratio),
         )
@@ -291,11 +276,9 @@ def residual_norms(settings: Settings, seed: int) -> Finding:
     """|F(t) - y|_1 <= sqrt(d) |F(t) - y|_2 for n points of length d."""
     p = scalar_regression(settings, seed)
     residual = (p.network.forward(p.X) - p.y).flatten()
-    ratio = (residual.abs().sum() / residual.norm()).item()
+    ratio = (residual.abs().sum() / residual.norm()).item() / math.sqrt(settings.d)
     return Finding(
-        conclusions=(
-            Conclusion("|F - y|_1 / (sqrt(d) |F - y|_2)", "<=", 1.0, ratio / math.sqrt(settings.d)),
-        ),
+        conclusions=(Conclusion("|F - y|_1 / (sqrt(d) |F - y|_2)", "<=", 1.0, ratio),),
         remark="The residuals have n entries, so the factor is sqrt(n). Powers of n and d in the width "
         "change, no more.",
     )

@@ -137,12 +137,9 @@ class PatchTST(EncoderForecaster):
     """
 
     def _module(self, channels: int) -> nn.Module:
-        try:
-            from transformers import PatchTSTConfig, PatchTSTForPrediction
-        except ImportError:
-            raise AttangentError("PatchTST needs transformers: pip install 'attangent[adapters]'") from None
+        library = _transformers("PatchTST")
         patch = min(16, self.lookback)
-        config = PatchTSTConfig(
+        config = library.PatchTSTConfig(
             num_input_channels=channels,
             context_length=self.lookback,
             prediction_length=self.horizon,
@@ -158,7 +155,7 @@ class PatchTST(EncoderForecaster):
             scaling="std",
             loss="mse",
         )
-        return _Predictions(PatchTSTForPrediction(config))
+        return _Predictions(library.PatchTSTForPrediction(config))
 
 
 class _Predictions(nn.Module):

@@ -1,7 +1,7 @@
 """The trainer of forecasters that are trained by gradient descent, and the linear ones."""
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,7 +126,7 @@ def train_module(
     history: list[float] = []
     best = float("inf")
     best_weights = copy.deepcopy(module.state_dict())
-    for _ in _epochs(plan):
+    for _ in track(range(plan.epochs), "training", quiet=not plan.progress):
         _train_epoch(module, windows, optimiser, plan, rng)
         history.append(_error(module, held_out, plan.validation_windows))
         if history[-1] < best:
@@ -145,10 +145,6 @@ def train_module(
 def epochs_since_best(history: Sequence[float]) -> int:
     """Return the number of epochs since the lowest validation error."""
     return len(history) - 1 - int(np.argmin(history))
-
-
-def _epochs(plan: Training) -> Iterable[int]:
-    return track(range(plan.epochs), "training", quiet=not plan.progress)
 
 
 class _Windows:
