@@ -156,9 +156,7 @@ def edit_spectrum(
         with edit_spectrum(model, keep="largest", rho=0.1) as report:
             ...                                 # the model is edited; the report has the changes
                                                 # here it is restored bit for bit
-        edit_spectrum(model, "largest", k=8).apply()          # permanently
-        edit_spectrum(model, "largest", k=8).save(folder)     # an edited copy on disk
-        edit_spectrum(model, "largest", k=8).save_factors(folder)     # a smaller copy
+        edit_spectrum(model, "largest", k=8).apply()    # permanently
 
     Args:
         model: A Hugging Face model.

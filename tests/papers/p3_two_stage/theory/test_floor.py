@@ -13,7 +13,6 @@ from attangent.papers.p3_two_stage.theory.attention import VALUES, ReluAttention
 from attangent.papers.p3_two_stage.theory.data import TwoStageData
 from attangent.papers.p3_two_stage.theory.floor import (
     bias_solution,
-    easy_solution,
     minimise_q_loss,
     paper_solution,
     q_loss,
@@ -110,7 +109,9 @@ def test_the_variants_go_below_the_floor(L):
 def test_the_easy_part_is_learned_by_its_optimal_weight():
     data = TwoStageData(d=8, L=65)
     model = ReluAttention(8)
-    assert model.losses(data.sample(300), easy_solution(data, scale=200.0)).K1 < 0.01
+    W = 200.0 * torch.outer(data.w_star, data.w_star)
+    weights = model.weights._replace(W=W[None])
+    assert model.losses(data.sample(300), weights).K1 < 0.01
 
 
 @pytest.mark.parametrize("variant", tuple(VALUES))

@@ -8,6 +8,7 @@ import torch
 
 from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, claim
+from attangent.papers.common.sizes import by_size, no_growth
 from attangent.papers.p3_two_stage.claims import proofs_of_patterns, proofs_of_steps
 from attangent.papers.p3_two_stage.claims.proof_steps import ASSUMED
 from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1
@@ -79,22 +80,15 @@ def concentration(settings: Settings, seed: int) -> Finding:
     allowed = math.sqrt(2 * 0.25 * log / N) + 2 * log / (3 * N)
     total = coins.mean(1) if settings.mean else coins.sum(1)
     outside = ((total - 0.5).abs() > allowed).double().mean().item()
-    worst_tail = max(
-        math.erfc(s / math.sqrt(2)) / (2 * math.exp(-(s**2) / 2)) for s in (0.0, 0.5, 1.0, 2.0, 4.0)
-    )
+    tails = (math.erfc(s / math.sqrt(2)) / (2 * math.exp(-(s**2) / 2)) for s in (0.0, 0.5, 1.0, 2.0, 4.0))
+    delta = settings.delta
+    hoeffding = "Lemma 1: P(sum - mean >= t) / bound"
+    tail = "Lemma 5: largest P(|X - mu| > t sigma) / bound"
     return Finding(
         conclusions=(
-            Conclusion(
-                "Lemma 1: P(sum - mean >= t) / bound",
-                "<=",
-                1 + error / settings.delta,
-                above / settings.delta,
-                part="Lemma 1",
-            ),
-            Conclusion("Lemma 2: P(outside)", "<=", settings.delta + error, outside, part="Lemma 2"),
-            Conclusion(
-                "Lemma 5: largest P(|X - mu| > t sigma) / bound", "<=", 1.0, worst_tail, part="Lemma 5"
-            ),
+            Conclusion(hoeffding, "<=", 1 + error / delta, above / delta, part="Lemma 1"),
+            Conclusion("Lemma 2: P(outside)", "<=", delta + error, outside, part="Lemma 2"),
+            Conclusion(tail, "<=", 1.0, max(tails), part="Lemma 5"),
         ),
         remark="Lemma 2 has the sum where the mean belongs, and n for N. Lemmas 3 and 4 cannot be tested: r "
         "is not defined in the first, and the function F is missing from the conclusion of the second.",
@@ -159,12 +153,9 @@ def indicator_product(settings: Settings, seed: int) -> Finding:
         a, b = a[:, :1].abs(), b[:, :1].abs()
     whole = ((a * b).sum(1) >= 0).double()
     factors = ((a >= 0) & (b >= 0)).double().sum(1)
+    share = (whole != factors).double().mean().item()
     return Finding(
-        conclusions=(
-            Conclusion(
-                "share of tokens where they differ", "<=", 0.0, (whole != factors).double().mean().item()
-            ),
-        ),
+        conclusions=(Conclusion("share of tokens where they differ", "<=", 0.0, share),),
         remark="It holds for numbers unless both are negative. Two negative factors have a positive product.",
     )
 
@@ -267,20 +258,13 @@ def separating_tokens(settings: Settings, seed: int) -> Finding:
     """With probability 1 - 1/d, at most a constant times r L sqrt(log d)/u tokens have different signs of
     x'V(z + zeta) and x'V(z - zeta), for noise weights V and L = d^2.
     """
-    shares = [separating_share(settings, d, seed) for d in settings.dimensions]
-    d = settings.dimensions
+    dimensions = settings.dimensions
+    shares = [separating_share(settings, d, seed) for d in dimensions]
+    expected = [max(d * share, 1e-9) for d, share in zip(dimensions, shares, strict=True)]
     return Finding(
         hypotheses=(Hypothesis("r / u", "<=", 0.05, settings.scale),),
-        conclusions=(
-            Conclusion.of_trend(
-                "exponent in d of d P(more); d P(more) <= 1",
-                "<=",
-                0.0,
-                d,
-                [max(size * share, 1e-9) for size, share in zip(d, shares, strict=True)],
-            ),
-        ),
-        numbers={f"P(more) at d = {size}": share for size, share in zip(d, shares, strict=True)},
+        conclusions=(no_growth("exponent in d of d P(more); d P(more) <= 1", dimensions, expected),),
+        numbers=by_size("P(more) at d = {}", dimensions, shares),
         remark="All copies of a token change together: the number is 0 or at least about a quarter of the "
         "prompt, the latter with a probability of order r/u that does not fall with L or d.",
     )
@@ -322,14 +306,11 @@ def norm_from_answer(settings: Settings, seed: int) -> Finding:
     data = TwoStageData(settings.d, 33, u=settings.u, r=settings.r, frame="axes")
     V = torch.zeros(settings.d, settings.d, dtype=torch.float64)
     V[2:, 2:] = settings.hidden * torch.eye(settings.d - 2, dtype=torch.float64)
-    scores = data.prototypes @ V @ data.prototypes.T
+    score = (data.prototypes @ V @ data.prototypes.T).abs().max().item()
+    norm = settings.d * V.norm().item()
     return Finding(
-        hypotheses=(
-            Hypothesis("largest |x'V x_L|, which bounds |g|", "<=", 1e-12, scores.abs().max().item()),
-        ),
-        conclusions=(
-            Conclusion("|V| d, of order 1 if |V| is at most 1/d", "<=", 1.0, settings.d * V.norm().item()),
-        ),
+        hypotheses=(Hypothesis("largest |x'V x_L|, which bounds |g|", "<=", 1e-12, score),),
+        conclusions=(Conclusion("|V| d, of order 1 if |V| is at most 1/d", "<=", 1.0, norm),),
         remark="A V that acts outside the plane of z and zeta answers 0 to every prompt, whatever its norm. "
         "Both displays bound |g| from above; neither bounds |V|.",
     )
@@ -356,10 +337,5 @@ def stage_length(settings: Settings, seed: int) -> Finding:
         eps = scale.hard_epsilon
         t2 = math.log(1 / eps) ** 2 / (settings.rate * scale.weight_decay**3 * eps**4 * scale.r)
         ratios.append(t2 * settings.rate / (d ** (2 * settings.decays) * math.log(d) ** 3.5))
-    return Finding(
-        conclusions=(
-            Conclusion.of_trend(
-                "exponent in d of t_2 eta_1 / (d^2 (log d)^(7/2))", "<=", 0.0, settings.dimensions, ratios
-            ),
-        )
-    )
+    name = "exponent in d of t_2 eta_1 / (d^2 (log d)^(7/2))"
+    return Finding(conclusions=(no_growth(name, settings.dimensions, ratios),))

@@ -8,13 +8,15 @@ from torch import Tensor
 
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.figures import plot
+from attangent.papers.common.sizes import no_growth
 from attangent.papers.p3_two_stage.claims import proofs_of_stages
 from attangent.papers.p3_two_stage.claims.two_stage_setting import (
     Assumption1,
     easy_pull,
     signal_norm,
+    train_and_watch,
 )
-from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights
+from attangent.papers.p3_two_stage.theory.attention import ReluAttention
 from attangent.papers.p3_two_stage.theory.data import TwoStageData
 from attangent.papers.p3_two_stage.theory.training import (
     ConstantRate,
@@ -70,6 +72,8 @@ def hard_part_is_not_learned(settings: Settings, seed: int) -> Finding:
     fixed = _hard_norms(settings | {"ratio_power": 0.0}, seed)
     d = settings.dimensions
     loss, bound, begin = _hard_loss(settings, seed)
+    ratio = loss / bound if bound > FLOOR else math.nan
+    smallest = f"(a.2) smallest K2 at t_1 / bound, d = {settings.loss_d:.0e}, N = {settings.loss_N}"
     return Finding(
         hypotheses=(
             *assumption_1(settings),
@@ -80,13 +84,7 @@ def hard_part_is_not_learned(settings: Settings, seed: int) -> Finding:
         conclusions=(
             _norm_trend(d, falling, FALLING),
             _norm_trend(d, fixed, FIXED),
-            Conclusion(
-                f"(a.2) smallest K2 at t_1 / bound, d = {settings.loss_d:.0e}, N = {settings.loss_N}",
-                ">=",
-                1.0,
-                loss / bound if bound > FLOOR else math.nan,
-                part="a.2",
-            ),
+            Conclusion(smallest, ">=", 1.0, ratio, part="a.2"),
         ),
         numbers={
             "runs": float(settings.runs),
@@ -178,8 +176,7 @@ def no_gradient_at_the_start(settings: Settings, seed: int) -> Finding:
     V = ReluAttention(2, std=1.0, runs=settings.draws, seed=seed).weights.V[:, 0]
     active = ((data.prototypes @ V @ data.z) >= 0).double()  # (draws, token) for the query z
     pulls = (active * torch.tensor([0.5, -0.25, -0.25], dtype=torch.float64)) @ data.prototypes
-    apart = (V @ data.z) @ data.zeta
-    apart = apart.abs() > ((V @ data.z) @ data.z).abs()
+    apart = ((V @ data.z) @ data.zeta).abs() > ((V @ data.z) @ data.z).abs()
     expected = 2 / math.pi * math.atan(settings.r / settings.u)
     error = math.sqrt(expected * (1 - expected) / settings.draws)
     share = apart.double().mean().item()
@@ -223,29 +220,18 @@ def easy_part_is_learned(settings: Settings, seed: int) -> Finding:
     ratios = [m.norm / m.required_norm for m in measured]
     last = measured[-1]
     d = settings.dimensions
+    logs = [math.log(size) for size in d]
     losses = [m.easy_loss for m in measured]
+    norm = "(b.1) exponent in d of |signal of W| / (d log(1/eps))"
+    loss = "(b.2) exponent of K1 at t_1 in log d; the slowest term of the bound has -1/2"
+    clash = "K/lambda of Proposition 4 at the largest d, at least d log(1/eps)"
     return Finding(
         hypotheses=assumption_1(settings),
         conclusions=(
-            Conclusion.of_trend(
-                "(b.1) exponent in d of |signal of W| / (d log(1/eps))", ">=", 0.0, d, ratios, part="b.1"
-            ),
-            Conclusion.of_trend("(b.1) the same, from above", "<=", 0.0, d, ratios, part="b.1"),
-            Conclusion.of_trend(
-                "(b.2) exponent of K1 at t_1 in log d; the slowest term of the bound has -1/2",
-                "<=",
-                -0.5,
-                [math.log(size) for size in d],
-                losses,
-                part="b.2",
-            ),
-            Conclusion(
-                "K/lambda of Proposition 4 at the largest d, at least d log(1/eps)",
-                ">=",
-                last.required_norm,
-                last.largest_norm,
-                claimed=False,
-            ),
+            Conclusion.of_trend(norm, ">=", 0.0, d, ratios, part="b.1"),
+            no_growth("(b.1) the same, from above", d, ratios, part="b.1"),
+            Conclusion.of_trend(loss, "<=", -0.5, logs, losses, part="b.2"),
+            Conclusion(clash, ">=", last.required_norm, last.largest_norm, claimed=False),
         ),
         numbers={
             "|signal of W| at the largest d": last.norm,
@@ -281,18 +267,11 @@ class _EasyStage:
 
 def _easy_stage_one(settings: Settings, d: int, seed: int) -> _EasyStage:
     scale = Assumption1.of(settings, d)
-    model, prompts = scale.start(settings, seed)
-    gradients: list[Tensor] = []
-
-    def observe(_step: int, _rate: float, gradient: ReluWeights, _xi: ReluWeights) -> None:
-        gradients.append(signal_norm(gradient.W))
-
-    course = train(model, prompts, scale.stage(settings.rate), seed=seed, observer=observe)
-    K = torch.stack(gradients).max().item()
+    course, norms = train_and_watch(*scale.start(settings, seed), scale.stage(settings.rate), seed)
     return _EasyStage(
         course.norm_W[-1].mean().item(),
         d * math.log(1 / scale.easy_epsilon),
-        K / scale.weight_decay,
+        norms[:, 0].max().item() / scale.weight_decay,
         course.losses.K1[-1].mean().item(),
     )
 
@@ -336,10 +315,8 @@ def easy_part_after_stage_one(settings: Settings, seed: int) -> Finding:
         _stage_one(settings, data, rate, decay, scale.init_std, seed)
         for rate, decay in ((settings.rate, scale.weight_decay), (settings.learning_rate, weak))
     )
-    decay = settings.rate * scale.weight_decay
-    expected = (
-        (1 - (1 - decay) ** scale.first_steps(settings.rate)) * easy_pull(settings.d) / scale.weight_decay
-    )
+    remaining = (1 - settings.rate * scale.weight_decay) ** scale.first_steps(settings.rate)
+    expected = (1 - remaining) * easy_pull(settings.d) / scale.weight_decay
     losses = [end.losses.K1.mean().item() / math.log(2) for end in (strong, learned)]
     along = (strong.signal.W[:, 0] @ data.w_star @ data.w_star).mean().item()
     return Finding(

@@ -10,7 +10,7 @@ from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, 
 from attangent.papers.p3_two_stage.claims import proofs_of_steps
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights
 from attangent.papers.p3_two_stage.theory.data import TwoStageData, TwoStagePrompts
-from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
+from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, stationary_noise, train
 
 EXACT = 1e-12
 _SMALL = {"d": 6, "L": 12, "N": 40, "p": 0.5, "std": 1.0}
@@ -72,6 +72,7 @@ def signal_and_noise(settings: Settings, seed: int) -> Finding:
     """
     run = _WatchedRun(settings, seed)
     gaps = [run.gap_to_sums(constant=True), run.gap_to_sums(constant=False)]
+    each_step = "largest distance to the sums with the rate of each step"
     return Finding(
         hypotheses=(
             Hypothesis("second rate / first rate", "==", 1.0, settings.second_rate / settings.rate),
@@ -80,9 +81,7 @@ def signal_and_noise(settings: Settings, seed: int) -> Finding:
         conclusions=(
             Conclusion("largest distance to the printed sums, constant rate", "<=", 1e-10, gaps[0]),
             Conclusion("largest |U - signal - noise|", "<=", EXACT, run.gap_to_whole()),
-            Conclusion(
-                "largest distance to the sums with the rate of each step", "<=", 1e-10, gaps[1], claimed=False
-            ),
+            Conclusion(each_step, "<=", 1e-10, gaps[1], claimed=False),
         ),
     )
 
@@ -98,11 +97,11 @@ class _WatchedRun:
         self.gradients: list[ReluWeights] = []
         self.noises: list[ReluWeights] = []
         half = settings.steps // 2
-        config = NoisySGD(
-            (ConstantRate(settings.rate, half), ConstantRate(settings.second_rate, settings.steps - half)),
-            settings.weight_decay,
-            settings.std,
+        stages = (
+            ConstantRate(settings.rate, half),
+            ConstantRate(settings.second_rate, settings.steps - half),
         )
+        config = NoisySGD(stages, settings.weight_decay, settings.std)
         self.course = train(self.model, prompts, config, seed=seed, observer=self._keep)
 
     def _keep(self, step: int, rate: float, gradient: ReluWeights, xi: ReluWeights) -> None:
@@ -169,33 +168,34 @@ def gradients(settings: Settings, seed: int) -> Finding:
     }
     return Finding(
         conclusions=tuple(
-            Conclusion(
-                f"gradient of {name}, {reading}: relative error", "<=", EXACT, relative(printed[i], wanted[i])
-            )
+            line
             for reading, printed in readings.items()
-            for i, name in enumerate("WV")
+            for line in _gradient_lines(f", {reading}", printed, wanted)
         ),
         remark="The paper drops the labels y_i y_L between its last two lines. The result is right only for "
         "prompts whose labels are all +1, or all equal if l' is the derivative in y_L f.",
     )
 
 
+def _gradient_lines(reading: str, closed_form: ReluWeights, wanted: ReluWeights) -> list[Conclusion]:
+    return [
+        Conclusion(f"gradient of {name}{reading}: relative error", "<=", EXACT, relative(ours, true))
+        for name, ours, true in zip("WV", closed_form, wanted, strict=False)
+    ]
+
+
 def printed_gradient(model: ReluAttention, prompts: TwoStagePrompts, signs: Tensor) -> ReluWeights:
     """mean l'/(2L) sum_i 1(x_i'U x_L) x_i x_L' with l' = -sigmoid(-y_L f), times y_L as derivative in f."""
-    slope = (
-        -signs * torch.sigmoid(-prompts.answers * model.f(prompts)) / (2 * prompts.L * len(prompts.answers))
-    )
+    count = 2 * prompts.L * len(prompts.answers)
+    slope = -signs * torch.sigmoid(-prompts.answers * model.f(prompts)) / count
 
     def over(x: Tensor, U: Tensor) -> Tensor:
         query = x[:, -1]
         active = (torch.einsum("nld,de,ne->nl", x[:, :-1], U[0], query) > 0).double()
         return torch.einsum("n,nl,nld,ne->de", slope, active, x[:, :-1], query)[None]
 
-    return ReluWeights(
-        over(prompts.x1, model.weights.W),
-        over(prompts.x2, model.weights.V),
-        torch.zeros_like(model.weights.bias),
-    )
+    W, V, bias = model.weights
+    return ReluWeights(over(prompts.x1, W), over(prompts.x2, V), torch.zeros_like(bias))
 
 
 @claim(
@@ -217,16 +217,8 @@ def gradients_with_labels(settings: Settings, seed: int) -> Finding:
     x_L', likewise over W.
     """
     _, model, prompts = _drawn(settings, seed)
-    wanted = autograd_gradient(model, prompts)
-    closed_form = model.gradient(prompts)
-    return Finding(
-        conclusions=tuple(
-            Conclusion(
-                f"gradient of {name}: relative error", "<=", EXACT, relative(closed_form[i], wanted[i])
-            )
-            for i, name in enumerate("WV")
-        )
-    )
+    lines = _gradient_lines("", model.gradient(prompts), autograd_gradient(model, prompts))
+    return Finding(conclusions=tuple(lines))
 
 
 def autograd_gradient(model: ReluAttention, prompts: TwoStagePrompts) -> ReluWeights:
@@ -260,34 +252,24 @@ def noise_over_time(settings: Settings, seed: int) -> Finding:
     s = settings
     data = TwoStageData(s.d, 2)
     model = ReluAttention(s.d, std=s.std, seed=seed)
-    plain = NoisySGD((ConstantRate(s.rate, s.first_steps),), s.weight_decay, s.std)
-    config = NoisySGD(
-        (ConstantRate(s.rate, s.first_steps), ConstantRate(s.second_rate, s.second_steps)),
-        s.weight_decay,
-        s.std,
-        noise_std=s.noise_factor * plain.xi_std,
-        record_every=s.first_steps + s.second_steps,
-    )
+    stages = (ConstantRate(s.rate, s.first_steps), ConstantRate(s.second_rate, s.second_steps))
+    noise = s.noise_factor * stationary_noise(s.std, s.rate, s.weight_decay)
+    config = NoisySGD(stages, s.weight_decay, s.std, noise_std=noise, record_every=10**9)
     first, last = (moment.noise.W for moment in train(model, data.sample(1), config, seed=seed).ends)
     added = last - (1 - s.second_rate * s.weight_decay) ** s.second_steps * first
     variance = added.var().item()
     tolerance = 1 + 5 / math.sqrt(2) / s.d  # five standard errors of a standard deviation of d^2 entries
-    relative_variance = variance / (2 * s.std**2 * s.second_rate / s.rate)
+    deviation = first.std().item() / s.std
+    of_first = "standard deviation of noise at t_1 / tau_0"
+    of_added = "variance added in stage 2"
+    bound = 2 * s.std**2 * s.second_rate / s.rate
     return Finding(
         hypotheses=(Hypothesis("eta_1 lambda", "<=", 1.0, s.rate * s.weight_decay),),
         conclusions=(
-            Conclusion(
-                "standard deviation of noise at t_1 / tau_0", "<=", tolerance, first.std().item() / s.std
-            ),
-            Conclusion(
-                "standard deviation of noise at t_1 / tau_0", ">=", 1 / tolerance, first.std().item() / s.std
-            ),
-            Conclusion(
-                "variance added in stage 2 / exact value", "<=", tolerance**2, variance / _added_variance(s)
-            ),
-            Conclusion(
-                "variance added in stage 2 / (2 tau_0^2 eta_2 / eta_1)", "<=", tolerance**2, relative_variance
-            ),
+            Conclusion(of_first, "<=", tolerance, deviation),
+            Conclusion(of_first, ">=", 1 / tolerance, deviation),
+            Conclusion(f"{of_added} / exact value", "<=", tolerance**2, variance / _added_variance(s)),
+            Conclusion(f"{of_added} / (2 tau_0^2 eta_2 / eta_1)", "<=", tolerance**2, variance / bound),
         ),
     )
 
@@ -295,7 +277,7 @@ def noise_over_time(settings: Settings, seed: int) -> Finding:
 def _added_variance(s: Settings) -> float:
     """eta_2^2 tau_xi^2 (1 - k^(2 t_2)) / (1 - k^2) with k = 1 - eta_2 lambda."""
     shrink = 1 - s.second_rate * s.weight_decay
-    xi = s.std * math.sqrt(1 - (1 - s.rate * s.weight_decay) ** 2) / s.rate
+    xi = stationary_noise(s.std, s.rate, s.weight_decay)
     return (s.second_rate * xi) ** 2 * (1 - shrink ** (2 * s.second_steps)) / (1 - shrink**2)
 
 

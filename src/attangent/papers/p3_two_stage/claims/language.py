@@ -7,12 +7,7 @@ from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series, Set
 from attangent.audit.checks import needs_adapters
 from attangent.data.places import data_file
 from attangent.papers.common.figures import plot
-from attangent.papers.p3_two_stage.facts.corpora import (
-    FactCorpus,
-    TypedFacts,
-    load_counterfact,
-    load_hotpotqa,
-)
+from attangent.papers.p3_two_stage.facts.corpora import TypedFacts, load_counterfact, load_hotpotqa
 from attangent.papers.p3_two_stage.facts.language import LanguageRun, LanguageTraining, train_on_facts
 from attangent.stages.detector import StageDetector
 from attangent.stages.group import Group
@@ -73,22 +68,21 @@ def trained(settings: Settings, seed: int) -> LanguageRun:
     typed = TypedFacts(**{name: settings[name] for name in TYPED}, seed=seed)
     sizes = {name: settings[name] for name in (*MODEL, *READ) if name != "syntax_at"}
     training = LanguageTraining(**sizes, seed=seed)
-    return _trained(
-        _files(settings.source), settings.source, settings.facts, typed, training, settings.syntax_at
-    )
+    files = _files(settings.source)
+    return _trained(files, settings.source, settings.facts or None, typed, training, settings.syntax_at)
 
 
 @lru_cache(maxsize=8)
 def _trained(
     files: tuple[str, ...],
     source: str,
-    facts: int,
+    facts: int | None,
     typed: TypedFacts,
     training: LanguageTraining,
     syntax_at: float,
 ) -> LanguageRun:
     """Train once for all claims on the same model that one process checks."""
-    corpus = _corpus(files, source, facts, training.seed) if files else typed.corpus()
+    corpus = LOADERS[source][1](files, facts=facts, seed=training.seed) if files else typed.corpus()
     return train_on_facts(corpus, training, syntax_at)
 
 
@@ -98,10 +92,6 @@ def _files(source: str) -> tuple[str, ...]:
         return ()
     paths = [data_file(name) for name in LOADERS[source][0]]
     return tuple(str(path) for path in paths if path) if all(paths) else ()
-
-
-def _corpus(files: tuple[str, ...], source: str, facts: int, seed: int) -> FactCorpus:
-    return LOADERS[source][1](files, facts=facts or None, seed=seed)
 
 
 def from_the_paper(run: LanguageRun, source: str) -> Hypothesis:
@@ -138,6 +128,16 @@ def remark(run: LanguageRun, source: str) -> str:
     )
 
 
+def setting_of_section_5(run: LanguageRun, settings: Settings, source: str) -> dict[str, Any]:
+    """Return the arguments of a finding that say on what the model was trained, and what differs."""
+    return {
+        "hypotheses": (from_the_paper(run, source),),
+        "smaller": stand_in(run, settings),
+        "differs": other_facts(run, source),
+        "remark": remark(run, source),
+    }
+
+
 STATEMENT = """A GPT-2 trained from scratch on {} first answers with the right type while most answers are
     wrong, and only later with the right answer in most cases, the types staying right. Syntax counts as
     reached at .95 of the answers."""
@@ -151,26 +151,21 @@ def two_stages(settings: Settings, seed: int, source: str) -> Finding:
     run = trained(settings, seed)
     detector = _detector(run)
     groups = {group.name: group for group in detector.findings.groups}
-    at_syntax = run.checkpoints.get("syntax", run.checkpoints["end"])
+    at_syntax = run.checkpoints.get("syntax", run.checkpoints["end"]).reading
     end = run.checkpoints["end"].reading
     in_order = detector.order == ("syntax", "semantics")
-    conclusions = [
-        Conclusion("semantics when syntax is reached", "<=", 0.5, at_syntax.reading.semantics),
-        Conclusion("semantics at the end", ">=", 0.5, end.semantics),
-        Conclusion(
-            "syntax at the end minus when it was reached", ">=", -0.05, end.syntax - at_syntax.reading.syntax
-        ),
-        *_with_our_thresholds(run, settings, in_order),
-        *_unseen(run, settings),
-    ]
+    lost = end.syntax - at_syntax.syntax
     return Finding(
-        conclusions=tuple(conclusions),
-        hypotheses=(from_the_paper(run, source),),
-        smaller=stand_in(run, settings),
-        differs=other_facts(run, source),
+        conclusions=(
+            Conclusion("semantics when syntax is reached", "<=", 0.5, at_syntax.semantics),
+            Conclusion("semantics at the end", ">=", 0.5, end.semantics),
+            Conclusion("syntax at the end minus when it was reached", ">=", -0.05, lost),
+            *_with_our_thresholds(run, settings, in_order),
+            *_unseen(run, settings),
+        ),
         numbers=_numbers(run, settings, groups),
         figures=_figures(run, source),
-        remark=remark(run, source),
+        **setting_of_section_5(run, settings, source),
     )
 
 
@@ -188,16 +183,14 @@ def _with_our_thresholds(run: LanguageRun, settings: Settings, in_order: bool) -
     at_syntax = run.checkpoints.get("syntax", run.checkpoints["end"]).reading
     end = run.checkpoints["end"].reading
     best = float(max(run.readings["syntax"]))
+    right = "right answers when syntax is reached"
+    order = "the detector finds syntax, then semantics (1: yes)"
     return [
         Conclusion("syntax, best reading", ">=", settings.syntax_at, best, threshold="ours"),
-        Conclusion(
-            "right answers when syntax is reached", "<=", settings.few, at_syntax.semantics, threshold="ours"
-        ),
+        Conclusion(right, "<=", settings.few, at_syntax.semantics, threshold="ours"),
         Conclusion("syntax at the end", ">=", settings.syntax_at, end.syntax, threshold="ours"),
         Conclusion("most answers right at the end", ">=", settings.most, end.semantics, threshold="ours"),
-        Conclusion(
-            "the detector finds syntax, then semantics (1: yes)", "==", 1.0, float(in_order), threshold="ours"
-        ),
+        Conclusion(order, "==", 1.0, float(in_order), threshold="ours"),
     ]
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.figures import plot
+from attangent.papers.common.sizes import by_size, no_growth, ratios
 from attangent.papers.p3_two_stage.claims import proofs_of_patterns
 from attangent.papers.p3_two_stage.claims.two_stage_setting import easy_slope
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, attend, scores
@@ -36,29 +37,17 @@ def noise_answers_little(settings: Settings, seed: int) -> Finding:
     noise weights alone is at most a constant times tau_0 |x|^2 sqrt(d log d / L) with high probability.
     """
     answers = answers_over_lengths(settings, seed)
+    relative = {name: ratios(answers.sizes[name], _printed_bounds(settings, name)) for name in "PQ"}
+    fair = float(settings.independent_labels)
     return Finding(
-        hypotheses=(
-            Hypothesis(
-                "labels independent of tokens, as in Lemma 6", "==", 1.0, float(settings.independent_labels)
-            ),
-        ),
+        hypotheses=(Hypothesis("labels independent of tokens, as in Lemma 6", "==", 1.0, fair),),
         conclusions=tuple(
-            Conclusion.of_trend(
-                f"exponent in L of |answer| / bound, {name} parts",
-                "<=",
-                0.0,
-                settings.lengths,
-                [
-                    quantile / _printed_bound(settings, name, L)
-                    for quantile, L in zip(answers.sizes[name], settings.lengths, strict=True)
-                ],
-            )
-            for name in "PQ"
+            no_growth(f"exponent in L of |answer| / bound, {name} parts", settings.lengths, values)
+            for name, values in relative.items()
         ),
         numbers={
-            f"|answer| / bound with constant 1 at the largest L, {name} parts": answers.sizes[name][-1]
-            / _printed_bound(settings, name, settings.lengths[-1])
-            for name in "PQ"
+            f"|answer| / bound with constant 1 at the largest L, {name} parts": values[-1]
+            for name, values in relative.items()
         },
         figures=(_figure(settings, answers),),
     )
@@ -96,21 +85,14 @@ def noise_answers_on_the_data(settings: Settings, seed: int) -> Finding:
     eps_(V,1) for Q parts: it falls like L^(-1/2).
     """
     answers = answers_over_lengths(settings, seed)
+    part = "Q parts"
+    falls = f"exponent in L of |answer|, {part} (Corollary 7 allows -1/3 at most)"
     return Finding(
-        hypotheses=(
-            Hypothesis("r / u (choice of small r)", "<=", 0.05, settings.r / settings.u, part="Q parts"),
-        ),
+        hypotheses=(Hypothesis("r / u (choice of small r)", "<=", 0.05, settings.r / settings.u, part=part),),
         conclusions=(
             _bound_trend(settings, 3, seed),
             _bound_trend(settings, 2, seed),
-            Conclusion.of_trend(
-                "exponent in L of |answer|, Q parts (Corollary 7 allows -1/3 at most)",
-                "<=",
-                -1 / 3,
-                settings.lengths,
-                answers.sizes["Q"],
-                part="Q parts",
-            ),
+            Conclusion.of_trend(falls, "<=", -1 / 3, settings.lengths, answers.sizes["Q"], part=part),
         ),
         numbers={
             f"95 % of |answer| at L = {L}, {name} parts": answers.sizes[name][i]
@@ -129,14 +111,12 @@ def noise_answers_on_the_data(settings: Settings, seed: int) -> Finding:
 
 def _bound_trend(settings: Settings, power: int, seed: int) -> Conclusion:
     """Return the line that |answer| / bound does not grow with d for P parts at L = d^power."""
-    ratios = []
+    relative = []
     for d in settings.dimensions:
-        L = d**power + 1
-        sized = settings | {"d": d, "lengths": [L]}
-        ratios.append(answers_over_lengths(sized, seed).sizes["P"][0] / _printed_bound(sized, "P", L))
+        sized = settings | {"d": d, "lengths": [d**power + 1]}
+        relative += ratios(answers_over_lengths(sized, seed).sizes["P"], _printed_bounds(sized, "P"))
     part = f"P parts, L = d^{power}"
-    name = f"exponent in d of |answer| / bound, {part}"
-    return Conclusion.of_trend(name, "<=", 0.0, settings.dimensions, ratios, part=part)
+    return no_growth(f"exponent in d of |answer| / bound, {part}", settings.dimensions, relative, part=part)
 
 
 @dataclass(frozen=True)
@@ -186,9 +166,11 @@ def _fair(part: PromptPart, seed: int) -> PromptPart:
     return replace(part, labels=2 * heads - counts)
 
 
-def _printed_bound(settings: Settings, name: str, L: int) -> float:
+def _printed_bounds(settings: Settings, name: str) -> list[float]:
+    """Return tau_0 |x|^2 sqrt(d log d / L) at each L, for P or Q parts."""
     norm = 1 + 1 / math.sqrt(settings.d) if name == "P" else settings.u + settings.r
-    return settings.tau_0 * norm**2 * math.sqrt(settings.d * math.log(settings.d) / L)
+    logs = settings.d * math.log(settings.d)
+    return [settings.tau_0 * norm**2 * math.sqrt(logs / L) for L in settings.lengths]
 
 
 def _figure(settings: Settings, answers: NoiseAnswers) -> Figure:
@@ -196,12 +178,7 @@ def _figure(settings: Settings, answers: NoiseAnswers) -> Figure:
         "Answers of the noise weights",
         ("L", "95 % quantile of |answer|"),
         *(Series.of(f"{name} parts", settings.lengths, answers.sizes[name]) for name in "PQ"),
-        Series.of(
-            "bound for P parts, constant 1",
-            settings.lengths,
-            [_printed_bound(settings, "P", L) for L in settings.lengths],
-            "bound",
-        ),
+        Series.of("bound for P parts, constant 1", settings.lengths, _printed_bounds(settings, "P"), "bound"),
     )
 
 
@@ -223,23 +200,14 @@ def signal_changes_little(settings: Settings, seed: int) -> Finding:
     weights by that of noise and signal changes the answer of the noise weights by at most a constant times
     |x|^2 (K/lambda)^(7/3) tau_0^(-4/3) L^(-1/3), for every signal of norm at most K/lambda.
     """
-    changes = [_largest_change(settings, L, seed) for L in settings.lengths]
+    lengths = settings.lengths
+    changes = [_largest_change(settings, L, seed) for L in lengths]
+    fair = float(settings.independent_labels)
+    falls = "exponent in L of the change of the answer, P parts, worst signal"
     return Finding(
-        hypotheses=(
-            Hypothesis("labels independent of the tokens", "==", 1.0, float(settings.independent_labels)),
-        ),
-        conclusions=(
-            Conclusion.of_trend(
-                "exponent in L of the change of the answer, P parts, worst signal",
-                "<=",
-                -1 / 3,
-                settings.lengths,
-                changes,
-            ),
-        ),
-        numbers={
-            f"change of the answer at L = {L}": c for L, c in zip(settings.lengths, changes, strict=True)
-        },
+        hypotheses=(Hypothesis("labels independent of the tokens", "==", 1.0, fair),),
+        conclusions=(Conclusion.of_trend(falls, "<=", -1 / 3, lengths, changes),),
+        numbers=by_size("change of the answer at L = {}", lengths, changes),
         differs=(f"{2 * settings.d} signals of rank one along the axes instead of every signal",),
         remark="With fair labels the changes average out, although Lemma 6, which the proof uses to count "
         "them, fails. An argument for every signal: the sets of tokens between two hyperplanes have a VC "
@@ -284,16 +252,11 @@ def answers_have_a_mean(settings: Settings, seed: int) -> Finding:
     is of order tau_0 / sqrt(d), the second of order tau_0 r |x| at most: neither falls with L.
     """
     answers = answers_over_lengths(settings, seed)
+    lengths = settings.lengths
     return Finding(
         conclusions=tuple(
-            Conclusion.of_trend(
-                f"|answer - mean| over L, {name} parts",
-                "<=",
-                -1 / 3,
-                settings.lengths,
-                answers.distances[name],
-            )
-            for name in "PQ"
+            Conclusion.of_trend(f"|answer - mean| over L, {name} parts", "<=", -1 / 3, lengths, distances)
+            for name, distances in answers.distances.items()
         ),
         numbers={f"|answer| at the largest L, {name} parts": answers.sizes[name][-1] for name in "PQ"},
     )

@@ -7,7 +7,9 @@ from torch import Tensor
 
 from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.figures import plot
+from attangent.papers.common.sizes import no_growth
 from attangent.papers.p3_two_stage.claims import proofs_of_steps
+from attangent.papers.p3_two_stage.claims.two_stage_setting import signal_norm, train_and_watch
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights
 from attangent.papers.p3_two_stage.theory.data import TwoStageData
 from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
@@ -38,33 +40,25 @@ def rows_of_the_gradient(settings: Settings, seed: int) -> Finding:
     """If the gradient has norm at most K everywhere, its rows have norm at most a constant times K/sqrt(d),
     and the rows of the signal weights at most a constant times K/(lambda sqrt(d)).
     """
-    ratios = [row_ratios(settings, d, seed) for d in settings.dimensions]
-    names = ("gradient over W", "gradient over V", "signal of W", "signal of V")
+    d = settings.dimensions
+    measured = [row_ratios(settings, size, seed) for size in d]
+    ratios = {name: [ratio[name] for ratio in measured] for name in measured[0]}
     largest = "largest row sqrt(d)"
+    lines = []
+    for name, values in ratios.items():
+        part = name.partition(" ")[0]
+        bound = {"gradient": "K", "signal": "(K/lambda)"}[part]
+        tells = name != "signal of V"  # which is too small compared with K/lambda
+        line = f"exponent in d of {largest} / {bound}, {name}"
+        lines.append(no_growth(line, d, values, claimed=tells, part=part))
     return Finding(
-        conclusions=tuple(
-            Conclusion.of_trend(
-                f"exponent in d of {largest} / {'K' if i < 2 else '(K/lambda)'}, {name}",
-                "<=",
-                0.0,
-                settings.dimensions,
-                [ratio[i] for ratio in ratios],
-                claimed=i < 3,  # the signal of V is too small compared with K/lambda to tell
-                part="gradient" if i < 2 else "signal",
-            )
-            for i, name in enumerate(names)
-        ),
-        numbers={
-            f"{largest} / bound at the largest d, {name}": ratios[-1][i] for i, name in enumerate(names)
-        },
+        conclusions=tuple(lines),
+        numbers={f"{largest} / bound at the largest d, {name}": v[-1] for name, v in ratios.items()},
         figures=(
             plot(
                 "The largest row",
-                ("d", "largest row sqrt(d) / bound"),
-                *(
-                    Series.of(name, settings.dimensions, [ratio[i] for ratio in ratios])
-                    for i, name in enumerate(names)
-                ),
+                ("d", f"{largest} / bound"),
+                *(Series.of(name, d, values) for name, values in ratios.items()),
             ),
         ),
         remark="K is the largest norm during training. Nothing spreads the gradient evenly over its rows: "
@@ -72,7 +66,7 @@ def rows_of_the_gradient(settings: Settings, seed: int) -> Finding:
     )
 
 
-def row_ratios(settings: Settings, d: int, seed: int) -> tuple[float, float, float, float]:
+def row_ratios(settings: Settings, d: int, seed: int) -> dict[str, float]:
     """Return largest row sqrt(d) / K for the gradients over W and V, and / (K/lambda) for the signals at the
     end. The largest values over runs and steps count; lambda = 1/sqrt(log d).
     """
@@ -83,16 +77,14 @@ def row_ratios(settings: Settings, d: int, seed: int) -> tuple[float, float, flo
     config = NoisySGD((ConstantRate(0.5, settings.steps),), decay, settings.std, record_every=10**9)
     prompts = data.sample(settings.N, runs=settings.runs, seed=seed)
     course = train(model, prompts, config, seed=seed, observer=lambda _s, _r, g, _x: seen.append(g))
-    K = [max(gradient[i].flatten(-3).norm(dim=-1).max().item() for gradient in seen) for i in (0, 1)]
+    K = [max(signal_norm(gradient[i]).max().item() for gradient in seen) for i in (0, 1)]
     rows = [max(_largest_row(gradient[i]) for gradient in seen) for i in (0, 1)]
     signal = [_largest_row(course.ends[-1].signal[i]) for i in (0, 1)]
     root = math.sqrt(d)
-    return (
-        rows[0] * root / K[0],
-        rows[1] * root / K[1],
-        signal[0] * decay * root / K[0],
-        signal[1] * decay * root / K[1],
-    )
+    return {
+        **{f"gradient over {'WV'[i]}": rows[i] * root / K[i] for i in (0, 1)},
+        **{f"signal of {'WV'[i]}": signal[i] * decay * root / K[i] for i in (0, 1)},
+    }
 
 
 def _largest_row(matrices: Tensor) -> float:
@@ -119,14 +111,11 @@ def rows_in_a_random_frame(settings: Settings, seed: int) -> Finding:
     most K have norm at most a constant times K sqrt(log d / d) with high probability; otherwise only K.
     """
     (d,) = settings.dimensions
-    ratios = row_ratios(settings, d, seed)
     bound = 1 + math.sqrt(6 * math.log(d))
     return Finding(
         conclusions=tuple(
             Conclusion(f"largest row sqrt(d) / bound, {name}", "<=", bound, value)
-            for name, value in zip(
-                ("gradient over W", "gradient over V", "signal of W", "signal of V"), ratios, strict=True
-            )
+            for name, value in row_ratios(settings, d, seed).items()
         )
     )
 
@@ -152,24 +141,20 @@ def signal_norm_bound(settings: Settings, seed: int) -> Finding:
     """
     data = TwoStageData(settings.d, settings.L, seed=seed)
     model = ReluAttention(settings.d, std=settings.std, runs=settings.runs, seed=seed)
-    watched = _GradientNorms()
-    config = NoisySGD(
-        (ConstantRate(settings.rate, settings.steps),),
-        settings.weight_decay,
-        settings.std,
-        record_every=max(1, settings.steps // 100),
-    )
+    stages = (ConstantRate(settings.rate, settings.steps),)
+    every = max(1, settings.steps // 100)
+    config = NoisySGD(stages, settings.weight_decay, settings.std, record_every=every)
     prompts = data.sample(settings.N, runs=settings.runs, seed=seed)
-    course = train(model, prompts, config, seed=seed, observer=watched)
-    bounds = settings.gradient_factor * torch.stack(watched.norms) / settings.weight_decay
-    signal = torch.stack((course.norm_W, course.norm_V, (course.norm_W**2 + course.norm_V**2).sqrt()), 1)
+    course, norms = train_and_watch(model, prompts, config, seed)
+    bounds = settings.gradient_factor * _with_both(norms) / settings.weight_decay
+    signal = _with_both(torch.stack((course.norm_W, course.norm_V), 1))
     most = bounds.amax(0)  # (3, runs)
     ratios = signal / most
     return Finding(
         hypotheses=(Hypothesis("eta lambda", "<=", 1 - 1e-9, settings.rate * settings.weight_decay),),
         conclusions=tuple(
             Conclusion(f"largest |signal of {name}| lambda / K", "<=", 1 + 1e-12, ratios[:, i].max().item())
-            for i, name in enumerate(("W", "V", "U"))
+            for i, name in enumerate("WVU")
         ),
         numbers={
             "K/lambda for W, mean of runs": most[0].mean().item(),
@@ -188,15 +173,10 @@ def signal_norm_bound(settings: Settings, seed: int) -> Finding:
     )
 
 
-class _GradientNorms:
-    """Records the norms of the gradients over W, V and both at every step."""
-
-    def __init__(self) -> None:
-        self.norms: list[Tensor] = []
-
-    def __call__(self, step: int, rate: float, gradient: ReluWeights, xi: ReluWeights) -> None:
-        W, V = (tensor.flatten(-3).norm(dim=-1) for tensor in gradient[:2])
-        self.norms.append(torch.stack((W, V, (W**2 + V**2).sqrt())))
+def _with_both(norms: Tensor) -> Tensor:
+    """Add the norms of W and V together to those of W and of V, (steps, 2, runs)."""
+    W, V = norms.unbind(1)
+    return torch.stack((W, V, (W**2 + V**2).sqrt()), 1)
 
 
 @claim(
@@ -228,13 +208,12 @@ def norms_of_tokens(settings: Settings, seed: int) -> Finding:
     prompts = data.sample(settings.prompts, seed=seed)
     easy, hard = (x.norm(dim=-1).max().item() for x in (prompts.x1, prompts.x2))
     largest_easy = easy / (settings.u + data.margin)
+    largest_hard = hard / (settings.u + settings.r)
     return Finding(
         hypotheses=(Hypothesis("u (small u)", "<=", 0.5, settings.u),),
         conclusions=(
             Conclusion("largest |x_i1| / (u + gamma_0)", "<=", 1.0, largest_easy, part="P tokens"),
-            Conclusion(
-                "largest |x_i2| / (u + r)", "<=", 1.0, hard / (settings.u + settings.r), part="Q tokens"
-            ),
+            Conclusion("largest |x_i2| / (u + r)", "<=", 1.0, largest_hard, part="Q tokens"),
         ),
         remark="A P token is gamma_0 w* + e with e ~ N(0, I/d): its norm is near 1 and does not depend on u "
         "= |z|.",

@@ -8,6 +8,7 @@ from torch import Tensor
 from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
 from attangent.papers.common.figures import plot
+from attangent.papers.common.sizes import no_growth
 from attangent.papers.p3_two_stage.claims import proofs_of_patterns
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, scores
 from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
@@ -48,18 +49,14 @@ def patterns_follow_noise(settings: Settings, seed: int) -> Finding:
     flips = _flips_by_length(settings, seed)
     answers = [max(answer_change(settings, L, seed), 1e-12 / L) for L in settings.lengths]
     bound = [_bound(settings, L) for L in settings.lengths]
+    by_dimension = [_at_power(settings, d, 1.5, seed) for d in settings.dimensions]
+    growth = "P parts at L = d^1.5: exponent in d of signs changed / bound"
+    change = "exponent in L of the change of the answer, P parts, fair labels"
     return Finding(
         conclusions=(
             *(_length_trend(settings.lengths, name, counts) for name, counts in flips.items()),
-            _dimension_trend(settings, seed),
-            Conclusion.of_trend(
-                "exponent in L of the change of the answer, P parts, fair labels",
-                "<=",
-                -1 / 3,
-                settings.lengths,
-                answers,
-                part="second display",
-            ),
+            no_growth(growth, settings.dimensions, by_dimension, claimed=False),
+            Conclusion.of_trend(change, "<=", -1 / 3, settings.lengths, answers, part="second display"),
         ),
         numbers={
             f"signs changed / bound with constant 1 at the largest L, {name}": counts[-1] / bound[-1]
@@ -84,25 +81,10 @@ def _flips_by_length(settings: Settings, seed: int) -> dict[str, list[float]]:
 
 
 def _length_trend(lengths: list[int], name: str, counts: list[float]) -> Conclusion:
-    return Conclusion.of_trend(
-        f"exponent in L of the signs changed, {name} parts",
-        "<=",
-        2 / 3,
-        lengths,
-        [max(count, 1e-9) for count in counts],
-        part=f"{name} parts",
-    )
-
-
-def _dimension_trend(settings: Settings, seed: int) -> Conclusion:
-    return Conclusion.of_trend(
-        "P parts at L = d^1.5: exponent in d of signs changed / bound",
-        "<=",
-        0.0,
-        settings.dimensions,
-        [_at_power(settings, d, 1.5, seed) for d in settings.dimensions],
-        claimed=False,
-    )
+    part = f"{name} parts"
+    changed = [max(count, 1e-9) for count in counts]
+    line = f"exponent in L of the signs changed, {part}"
+    return Conclusion.of_trend(line, "<=", 2 / 3, lengths, changed, part=part)
 
 
 def _flips_figure(lengths: list[int], flips: dict[str, list[float]], bound: list[float]) -> Figure:
@@ -206,6 +188,7 @@ def signs_within_reach(settings: Settings, seed: int) -> Finding:
     rho = reach / (sizes - reach)
     worst = flips_by_turning(part, U, settings.signal) / settings.L
     spread = math.sqrt(settings.d / settings.L)
+    crude = math.sqrt(2 / math.pi) * settings.signal / settings.tau_0
     largest_share = (worst / (2.87 * rho + spread)).max().item()
     return Finding(
         conclusions=(
@@ -215,8 +198,6 @@ def signs_within_reach(settings: Settings, seed: int) -> Finding:
         numbers={
             "share of signs changed by the worst of 2d signals": worst.mean().item(),
             "rho": rho.mean().item(),
-            "sqrt(2/pi) S/tau_0, the bound without the factor 1/sqrt(d)": math.sqrt(2 / math.pi)
-            * settings.signal
-            / settings.tau_0,
+            "sqrt(2/pi) S/tau_0, the bound without the factor 1/sqrt(d)": crude,
         },
     )

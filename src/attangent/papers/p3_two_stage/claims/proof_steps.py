@@ -7,14 +7,11 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, claim
+from attangent.papers.common.sizes import by_size, no_growth, ratios
 from attangent.papers.p3_two_stage.claims import proofs_of_patterns
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
 from attangent.papers.p3_two_stage.claims.norms import share_above
-from attangent.papers.p3_two_stage.claims.two_stage_setting import (
-    Assumption1,
-    easy_slope,
-    signal_norm,
-)
+from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1, easy_slope, signal_norm
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, scores
 from attangent.papers.p3_two_stage.theory.data import TwoStageData, TwoStagePrompts
 
@@ -46,18 +43,14 @@ def active_tokens(settings: Settings, seed: int) -> Finding:
     """With probability 1 - 1/d at most a constant times sqrt(log d) of the L scores x_i'W x_L of the noise
     weights are positive.
     """
-    shares = [active_counts(settings, d, seed).mean().item() for d in settings.dimensions]
-    lengths = [Assumption1.of(settings, d).L for d in settings.dimensions]
-    counts = [share * L for share, L in zip(shares, lengths, strict=True)]
-    roots = [math.sqrt(math.log(d)) for d in settings.dimensions]
-    ratios = [count / root for count, root in zip(counts, roots, strict=True)]
+    dimensions = settings.dimensions
+    shares = [active_counts(settings, d, seed).mean().item() for d in dimensions]
+    counts = [share * Assumption1.of(settings, d).L for share, d in zip(shares, dimensions, strict=True)]
+    roots = [math.sqrt(math.log(d)) for d in dimensions]
+    name = "exponent in d of (active tokens) / sqrt(log d)"
     return Finding(
         hypotheses=assumption_1(settings),
-        conclusions=(
-            Conclusion.of_trend(
-                "exponent in d of (active tokens) / sqrt(log d)", "<=", 0.0, settings.dimensions, ratios
-            ),
-        ),
+        conclusions=(no_growth(name, dimensions, ratios(counts, roots)),),
         numbers={"fraction of active tokens at the largest d": shares[-1], "sqrt(log d)": roots[-1]},
         remark="Hoeffding's inequality bounds the distance of a sum to its mean. The proof takes 0 for the "
         "mean of these L Bernoulli variables, which is L/2.",
@@ -110,12 +103,8 @@ def answer_at_the_optimum(settings: Settings, seed: int) -> Finding:
     return Finding(
         hypotheses=assumption_1(settings),
         conclusions=(
-            Conclusion.of_trend(
-                "(23) exponent in d of the mean answer at W* / bound", "<=", 0.0, d, answers, part="answer"
-            ),
-            Conclusion.of_trend(
-                "exponent in d of K1(W*) / (eps_(W,1) + bound of (23))", "<=", 0.0, d, losses, part="loss"
-            ),
+            no_growth("(23) exponent in d of the mean answer at W* / bound", d, answers, part="answer"),
+            no_growth("exponent in d of K1(W*) / (eps_(W,1) + bound of (23))", d, losses, part="loss"),
         ),
         numbers={
             "answer at W*, largest d": optima[-1][0],
@@ -186,26 +175,21 @@ def telling_tokens(settings: Settings, seed: int) -> Finding:
     """
     shares = {L: telling_shares(settings, L, seed) for L in settings.lengths}
     mean = settings.r / (2 * math.pi * settings.u)
-    off = [
-        ((share - mean).abs() > settings.constant * math.sqrt(0.5 * math.log(L) / L)).double().mean().item()
-        for L, share in shares.items()
-    ]
-    last = settings.lengths[-1]
-    distance = abs(shares[last].mean().item() / mean - 1)
+    off = []
+    for L, share in shares.items():
+        allowed = settings.constant * math.sqrt(0.5 * math.log(L) / L)
+        off.append(((share - mean).abs() > allowed).double().mean().item())
+    roots = [math.sqrt(L) for L in shares]
+    expected = [max(root * share, 1e-9) for root, share in zip(roots, off, strict=True)]
+    distance = abs(shares[settings.lengths[-1]].mean().item() / mean - 1)
+    outside = "exponent in d = sqrt(L) of d P(outside); d P(outside) <= 1"
     return Finding(
         hypotheses=(Hypothesis("r / u", "<=", 0.2, settings.r / settings.u),),
         conclusions=(
             Conclusion("relative distance of the mean to r L / (2 pi u)", "<=", 0.2, distance, part="mean"),
-            Conclusion.of_trend(
-                "exponent in d = sqrt(L) of d P(outside); d P(outside) <= 1",
-                "<=",
-                0.0,
-                [math.sqrt(L) for L in settings.lengths],
-                [max(math.sqrt(L) * share, 1e-9) for L, share in zip(settings.lengths, off, strict=True)],
-                part="concentration",
-            ),
+            no_growth(outside, roots, expected, part="concentration"),
         ),
-        numbers={f"P(outside) at L = {L}": share for L, share in zip(settings.lengths, off, strict=True)},
+        numbers=by_size("P(outside) at L = {}", shares, off),
         remark="X_2 has three different columns, and one V serves them all. The number is 0 in most draws "
         "and at least about a quarter of the prompt in the others. Its mean is right; it does not "
         "concentrate.",
@@ -325,16 +309,12 @@ def telling_tokens_by_angle(settings: Settings, seed: int) -> Finding:
     errors = (shares.std() / math.sqrt(len(shares))).item()
     nonempty = (shares > 0).double().mean().item()
     distance = abs(shares.mean().item() - arc) / errors
+    least = shares[shares > 0].min().item() if nonempty else math.nan
+    to_arc = "distance of the mean of |H_1| / L to atan(r/u)/(2 pi), standard errors"
     return Finding(
         conclusions=(
-            Conclusion(
-                "distance of the mean of |H_1| / L to atan(r/u)/(2 pi), standard errors", "<=", 4.0, distance
-            ),
+            Conclusion(to_arc, "<=", 4.0, distance),
             Conclusion("P(H_1 is not empty) / (3 atan(r/u)/(2 pi))", "<=", 1.0, nonempty / (3 * arc)),
         ),
-        numbers={"P(H_1 is not empty)": nonempty, "smallest |H_1| / L if it is not empty": _least(shares)},
+        numbers={"P(H_1 is not empty)": nonempty, "smallest |H_1| / L if it is not empty": least},
     )
-
-
-def _least(shares: torch.Tensor) -> float:
-    return shares[shares > 0].min().item() if (shares > 0).any() else math.nan

@@ -1,18 +1,15 @@
 """Theorems 3 and 4: the second stage, the floor of the hard part, and whether the easy part is preserved."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.figures import plot
+from attangent.papers.common.sizes import no_growth
 from attangent.papers.p3_two_stage.claims import proofs_of_stages
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, SMALL_RATIO, assumption_1
-from attangent.papers.p3_two_stage.claims.two_stage_setting import (
-    Assumption1,
-    easy_pull,
-    signal_norm,
-)
+from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1, easy_pull, signal_norm
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights, Variant
 from attangent.papers.p3_two_stage.theory.data import TwoStageData
 from attangent.papers.p3_two_stage.theory.floor import (
@@ -23,7 +20,7 @@ from attangent.papers.p3_two_stage.theory.floor import (
     q_losses,
     signed_solution,
 )
-from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, train
+from attangent.papers.p3_two_stage.theory.training import ConstantRate, train
 
 
 @dataclass(frozen=True)
@@ -65,22 +62,25 @@ def hard_part_is_learned(settings: Settings, seed: int) -> Finding:
     order log(1/eps) / eps with eps = eps_(V,1), and (c.2) K2 is at most eps + (log d)^(-1/4) + (log d)^(-1/2)
     up to constants, which tends to 0 as d grows.
     """
-    trained = [_hard_stage_two(settings, d, seed) for d in settings.dimensions]
-    least = [_least_loss(settings, d, seed) for d in settings.dimensions]
-    slower = _hard_stage_two(
-        settings | {"second_rate": settings.second_rate / 2}, settings.dimensions[0], seed
-    )
+    dimensions = settings.dimensions
+    trained = [_hard_stage_two(settings, d, seed) for d in dimensions]
+    least = [_least_loss(settings, d, seed) for d in dimensions]
+    slower = _hard_stage_two(settings | {"second_rate": settings.second_rate / 2}, dimensions[0], seed)
+    shares = [f.norm / f.required for f in trained]
+    norm = "(c.1) exponent in d of |signal of V| eps / log(1/eps)"
+    floor = "smallest K2 on training prompts / (p log 2), over all d"
+    lowest = min(least) / (math.log(2) * settings.p)
     return Finding(
         hypotheses=(
             *assumption_1(settings),
-            Hypothesis("r / u at the largest d (r << u)", "<=", SMALL_RATIO, 1 / settings.dimensions[-1]),
+            Hypothesis("r / u at the largest d (r << u)", "<=", SMALL_RATIO, 1 / dimensions[-1]),
             Hypothesis("eps_(V,1) at the smallest d", "<=", 1.0, trained[0].epsilon),
             Hypothesis("change of K2 when eta_2 is halved", "<=", 0.02, abs(slower.loss - trained[0].loss)),
         ),
         conclusions=(
-            _signal_trend(settings.dimensions, trained),
-            *_loss_trends(settings.dimensions, [f.loss for f in trained], least),
-            _floor_line(settings.p, least),
+            Conclusion.of_trend(norm, ">=", 0.0, dimensions, shares, part="c.1"),
+            *_loss_trends(dimensions, [f.loss for f in trained], least),
+            Conclusion(floor, ">=", 0.9, lowest, claimed=False),
         ),
         numbers={
             "K2 after training at the largest d": trained[-1].loss,
@@ -98,12 +98,6 @@ def hard_part_is_learned(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _signal_trend(dimensions: list[int], trained: list[_Trained]) -> Conclusion:
-    name = "(c.1) exponent in d of |signal of V| eps / log(1/eps)"
-    shares = [f.norm / f.required for f in trained]
-    return Conclusion.of_trend(name, ">=", 0.0, dimensions, shares, part="c.1")
-
-
 def _loss_trends(dimensions: list[int], trained: list[float], least: list[float]) -> list[Conclusion]:
     """Return the trends of K2 in log d, after training and for the smallest K2 of any V found."""
     slowest = "the slowest term of the bound has -1/4"
@@ -117,29 +111,16 @@ def _loss_trends(dimensions: list[int], trained: list[float], least: list[float]
     ]
 
 
-def _floor_line(p: float, least: list[float]) -> Conclusion:
-    name = "smallest K2 on training prompts / (p log 2), over all d"
-    return Conclusion(name, ">=", 0.9, min(least) / (math.log(2) * p), claimed=False)
-
-
 def _hard_stage_two(settings: Settings, d: int, seed: int) -> _Trained:
     """Run both stages in the plane of z and zeta, the second without its negligible noise."""
     scale = Assumption1.of(settings | {"r": settings.u / d}, d)
     data = TwoStageData(2, scale.L, u=scale.u, r=scale.r, p=settings.p)
     prompts = data.sample_q(settings.N, runs=settings.runs, seed=seed)
     model = ReluAttention(2, std=scale.init_std, runs=settings.runs, seed=seed)
-    steps = round(settings.decay_times / (settings.second_rate * scale.weight_decay))
-    config = NoisySGD(
-        (
-            ConstantRate(settings.rate, scale.first_steps(settings.rate)),
-            ConstantRate(settings.second_rate, steps),
-        ),
-        scale.weight_decay,
-        scale.init_std,
-        noise_std=0.0,
-        record_every=10**9,
-    )
-    end = train(model, prompts, config, seed=seed).ends[-1]
+    first = ConstantRate(settings.rate, scale.first_steps(settings.rate))
+    second = scale.stage(settings.second_rate, settings.decay_times, noise=0.0)
+    both = replace(second, stages=(first, *second.stages))
+    end = train(model, prompts, both, seed=seed).ends[-1]
     eps = scale.hard_epsilon
     return _Trained(
         max(signal_norm(end.signal.V).mean().item(), 1e-300),
@@ -156,12 +137,9 @@ def _least_loss(settings: Settings, d: int, seed: int) -> float:
     searched = minimise_q_loss(
         data, starts=settings.starts, steps=settings.search_steps, prompts=settings.search_prompts, seed=seed
     )
-    return min(_training_loss(settings, data, V, seed) for V in (searched, paper_solution(data)))
-
-
-def _training_loss(settings: Settings, data: TwoStageData, weights: ReluWeights, seed: int) -> float:
     drawn = data.sample_q(settings.search_prompts, seed=generator(seed, "prompts of the search"))
-    return q_losses(weights, data, "paper", drawn).mean(-1).min().item()
+    found = (q_losses(V, data, "paper", drawn) for V in (searched, paper_solution(data)))
+    return min(losses.mean(-1).min().item() for losses in found)
 
 
 def _least_log_d() -> float:
@@ -211,13 +189,12 @@ def easy_part_is_preserved(settings: Settings, seed: int) -> Finding:
     eps^2 / (log^2(1/eps) sqrt(log d)), and (d.2) K1 changes by at most as much, with eps = eps_(V,1), up to
     constants and for every L = Theta(Poly(d)).
     """
-    stages = [easy_stage_two(settings | {"N": d}, d, seed) for d in settings.dimensions]
-    shorter = settings | {"power": settings.other_power}
-    short = [
-        stage.moved / stage.bound
-        for stage in (easy_stage_two(shorter | {"N": d}, d, seed) for d in settings.dimensions)
-    ]
     d = settings.dimensions
+    stages = [easy_stage_two(settings | {"N": size}, size, seed) for size in d]
+    shorter = settings | {"power": settings.other_power}
+    short_stages = [easy_stage_two(shorter | {"N": size}, size, seed) for size in d]
+    short = [stage.moved / stage.bound for stage in short_stages]
+    least_power = min(math.log(stage.N) / math.log(size) for stage, size in zip(stages, d, strict=True))
     slower = easy_stage_two(settings | {"second_rate": settings.second_rate / 2, "N": d[0]}, d[0], seed)
     change = abs(slower.moved / stages[0].moved - 1) if stages[0].moved else 0.0
     return Finding(
@@ -225,14 +202,12 @@ def easy_part_is_preserved(settings: Settings, seed: int) -> Finding:
             *assumption_1(settings),
             Hypothesis("eps_(V,1) at the smallest d", "<=", 1.0, Assumption1.of(settings, d[0]).hard_epsilon),
             Hypothesis("relative change of the move when eta_2 is halved", "<=", 0.02, change),
-            Hypothesis("least log N / log d (N = Theta(Poly(d)))", ">=", 1.0, _least_power(stages, d)),
+            Hypothesis("least log N / log d (N = Theta(Poly(d)))", ">=", 1.0, least_power),
         ),
         conclusions=(
             _trend(settings, "d.1", "(move of the signal of W)", [f.moved / f.bound for f in stages]),
             _trend(settings, "d.2", "|change of K1|", [f.changed / f.bound for f in stages]),
-            Conclusion.of_trend(
-                f"exponent of (d.1) at L = d^{settings.other_power:g}", "<=", 0.0, d, short, claimed=False
-            ),
+            no_growth(f"exponent of (d.1) at L = d^{settings.other_power:g}", d, short, claimed=False),
         ),
         numbers={
             "move / bound with constant 1 at the largest d": stages[-1].moved / stages[-1].bound,
@@ -249,13 +224,9 @@ def easy_part_is_preserved(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _least_power(stages: list["SecondStage"], dimensions: list[int]) -> float:
-    return min(math.log(stage.N) / math.log(d) for stage, d in zip(stages, dimensions, strict=True))
-
-
 def _trend(settings: Settings, part: str, what: str, ratios: list[float]) -> Conclusion:
     name = f"({part}) exponent in d of {what} / bound, L = d^{settings.power:g}"
-    return Conclusion.of_trend(name, "<=", 0.0, settings.dimensions, ratios, part=part)
+    return no_growth(name, settings.dimensions, ratios, part=part)
 
 
 @dataclass(frozen=True)
@@ -326,19 +297,21 @@ def floor_and_ways_below(settings: Settings, seed: int) -> Finding:
     data = TwoStageData(4, settings.L, u=1.0, r=0.5, p=settings.p)
     unbalanced = TwoStageData(4, settings.L, u=1.0, r=0.5, p=settings.unbalanced)
     bounds = q_loss_bounds(settings.p, settings.L)
-    best = _fresh_loss(settings, data, paper_solution(data), "paper", seed)
+
+    def fresh_loss(data: TwoStageData, weights: ReluWeights, variant: Variant = "paper") -> float:
+        drawn = data.sample_q(settings.fresh, seed=generator(seed, "fresh prompts"))
+        return q_losses(weights, data, variant, drawn).mean().item()
+
+    best = fresh_loss(data, paper_solution(data))
+    outside = max(bounds.lower - best, best - bounds.upper, 0.0)
     below = {
-        "an output bias": _fresh_loss(settings, data, bias_solution(data), "bias", seed),
-        "a second head": _fresh_loss(settings, data, signed_solution(data), "signed", seed),
-        f"p = {settings.unbalanced:g}": _fresh_loss(
-            settings, unbalanced, paper_solution(unbalanced), "paper", seed
-        ),
+        "an output bias": fresh_loss(data, bias_solution(data), "bias"),
+        "a second head": fresh_loss(data, signed_solution(data), "signed"),
+        f"p = {settings.unbalanced:g}": fresh_loss(unbalanced, paper_solution(unbalanced)),
     }
     return Finding(
         conclusions=(
-            Conclusion(
-                "best closed-form V: distance of K2 to the bounds", "<=", 0.01, _outside(best, *bounds)
-            ),
+            Conclusion("best closed-form V: distance of K2 to the bounds", "<=", 0.01, outside),
             *(
                 Conclusion(f"K2 / floor with {name}", "<=", 0.5, loss / bounds.lower)
                 for name, loss in below.items()
@@ -346,17 +319,6 @@ def floor_and_ways_below(settings: Settings, seed: int) -> Finding:
         ),
         numbers={"K2 of the best closed-form V": best, "floor": bounds.lower, **below},
     )
-
-
-def _fresh_loss(
-    settings: Settings, data: TwoStageData, weights: ReluWeights, variant: Variant, seed: int
-) -> float:
-    drawn = data.sample_q(settings.fresh, seed=generator(seed, "fresh prompts"))
-    return q_losses(weights, data, variant, drawn).mean().item()
-
-
-def _outside(value: float, low: float, high: float) -> float:
-    return max(low - value, value - high, 0.0)
 
 
 @claim(

@@ -7,14 +7,11 @@ from torch import Tensor
 
 from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Settings, claim
+from attangent.papers.common.sizes import by_size, no_growth, ratios
 from attangent.papers.p3_two_stage.claims import proofs_of_patterns, proofs_of_stages
 from attangent.papers.p3_two_stage.claims.first_stage import ASSUMED, assumption_1
-from attangent.papers.p3_two_stage.claims.two_stage_setting import (
-    Assumption1,
-    easy_pull,
-    signal_norm,
-)
-from attangent.papers.p3_two_stage.theory.training import NoisySGD, train
+from attangent.papers.p3_two_stage.claims.two_stage_setting import Assumption1, easy_pull, signal_norm
+from attangent.papers.p3_two_stage.theory.training import train
 
 
 @claim(
@@ -44,46 +41,38 @@ def patterns_stay(settings: Settings, seed: int) -> Finding:
     the L signs of the noise weights' scores change (Equation 15). The whole lemma adds the eps_U of Lemma 6
     for the changes by the signal.
     """
-    changed = [changed_shares(settings, d, seed).mean().item() for d in settings.dimensions]
-    bounds = [_share_bound(settings, d) for d in settings.dimensions]
-    last = settings.dimensions[-1]
+    dimensions = settings.dimensions
+    changed = [changed_shares(settings, d, seed).mean().item() for d in dimensions]
+    bounds = [_share_bound(settings, d) for d in dimensions]
+    shares = ratios(changed, bounds)
+    of_whole = ratios(changed, (whole_share(settings, d) for d in dimensions))
+    first_ratio = rate_ratio(settings, dimensions[0])
+    left = log_kept(settings, dimensions[-1]) / math.log(10)
+    sizes = (16, 256, 4096)
     return Finding(
         hypotheses=(
             *assumption_1(settings),
-            Hypothesis(
-                "eta_2 / eta_1 at the smallest d", "<=", 0.1, rate_ratio(settings, settings.dimensions[0])
-            ),
+            Hypothesis("eta_2 / eta_1 at the smallest d", "<=", 0.1, first_ratio),
         ),
         conclusions=(
-            Conclusion.of_trend(
+            no_growth(
                 "exponent in d of the fraction of signs changed / bound",
-                "<=",
-                0.0,
-                settings.dimensions,
-                [share / bound for share, bound in zip(changed, bounds, strict=True)],
+                dimensions,
+                shares,
                 part="Equation 15",
             ),
-            Conclusion.of_trend(
+            no_growth(
                 "the same against the whole bound of the lemma, K = 1/2",
-                "<=",
-                0.0,
-                settings.dimensions,
-                [
-                    share / whole_share(settings, d)
-                    for share, d in zip(changed, settings.dimensions, strict=True)
-                ],
+                dimensions,
+                of_whole,
                 part="whole lemma",
             ),
         ),
         numbers={
-            **{
-                f"1/2 / the whole bound, K = 1/2, d = {d}": 0.5 / whole_share(settings, d)
-                for d in (16, 256, 4096)
-            },
+            **{f"1/2 / the whole bound, K = 1/2, d = {d}": 0.5 / whole_share(settings, d) for d in sizes},
             "share of signs changed at the largest d": changed[-1],
             "bound with constant 1 at the largest d": bounds[-1],
-            "log10 of the fraction of W_(t1) left after stage 2 at the largest d": log_kept(settings, last)
-            / math.log(10),
+            "log10 of the fraction of W_(t1) left after stage 2 at the largest d": left,
         },
         remark="The noise that stage 2 adds is small compared with tau_0, but the noise of stage 1 has "
         "decayed by exp(-log^2(1/eps)/eps^2) in the meantime. Only fresh noise is left, and half of the "
@@ -182,7 +171,7 @@ def _share_lines(settings: Settings, name: str, seed: int) -> tuple[Conclusion, 
     """
     d = settings.d
     remaining = math.exp(log_kept(settings, d)) * Assumption1.of(settings, d).init_std
-    expected = _share(remaining, math.sqrt(added_variance(settings, d)))
+    expected = math.atan2(math.sqrt(added_variance(settings, d)), remaining) / math.pi
     shares = changed_shares(settings, d, seed)
     error = (shares.std() / math.sqrt(len(shares))).item()
     distance = abs(shares.mean().item() - expected)
@@ -190,10 +179,6 @@ def _share_lines(settings: Settings, name: str, seed: int) -> tuple[Conclusion, 
         Conclusion(f"distance to arccos(rho)/pi after {name}, standard errors", "<=", 4.0, distance / error),
         Conclusion(f"the same, relative to arccos(rho)/pi, after {name}", "<=", 0.15, distance / expected),
     )
-
-
-def _share(remaining: float, added: float) -> float:
-    return math.atan2(added, remaining) / math.pi
 
 
 @claim(
@@ -256,52 +241,37 @@ def signal_dominates(settings: Settings, seed: int) -> Finding:
     """Under Assumption 1, with tau_0 of its largest order, a small enough tau_xi makes the signal weights
     larger than the noise weights at t_1.
     """
-    ratios = [signal_over_noise(settings, d, seed) for d in settings.dimensions]
-    of_W = [ratio[0] for ratio in ratios]
+    of_W, of_V = zip(*(signal_over_noise(settings, d, seed) for d in settings.dimensions), strict=True)
     least = settings.dimensions[0]
+    ratio = "|signal| / |noise| of"
     return Finding(
         hypotheses=(
             Hypothesis("tau_0 sqrt(log d), as in Assumption 1", "<=", 10.0, settings.tau_constant),
-            Hypothesis("tau_xi", "<=", 1e-9, _quiet_stage(settings, least).xi_std),
+            Hypothesis("tau_xi", "<=", 1e-9, NO_NOISE),
         ),
         conclusions=(
-            *(
-                Conclusion(
-                    f"|signal| / |noise| of {name} at t_1, d = {least}", ">=", 1.0, ratios[0][i], part=name
-                )
-                for i, name in enumerate("WV")
-            ),
+            Conclusion(f"{ratio} W at t_1, d = {least}", ">=", 1.0, of_W[0], part="W"),
+            Conclusion(f"{ratio} V at t_1, d = {least}", ">=", 1.0, of_V[0], part="V"),
             Conclusion.of_trend(
-                "exponent in d of |signal| / |noise| of W",
-                ">=",
-                0.0,
-                settings.dimensions,
-                of_W,
-                claimed=False,
+                f"exponent in d of {ratio} W", ">=", 0.0, settings.dimensions, of_W, claimed=False
             ),
         ),
-        numbers={
-            f"|signal| / |noise| of W, d = {d}": r[0]
-            for d, r in zip(settings.dimensions, ratios, strict=True)
-        },
+        numbers=by_size(f"{ratio} W, d = {{}}", settings.dimensions, of_W),
         remark="Measured with tau_xi = 0. The noise weights are then what decay leaves of the start, with a "
         "norm of tau_0 d / e at t_1, while the signal is of order sqrt(log d)/d.",
     )
 
 
-def _quiet_stage(settings: Settings, d: int) -> NoisySGD:
-    return Assumption1.of(settings, d).stage(settings.rate, noise=0.0)
+NO_NOISE = 0.0
+"""tau_xi of the runs without fresh noise."""
 
 
 def signal_over_noise(settings: Settings, d: int, seed: int) -> tuple[float, float]:
     """Return |signal| / |noise| of W and V at t_1 without fresh noise, smallest over runs."""
     scale = Assumption1.of(settings, d)
     model, prompts = scale.start(settings, seed)
-    end = train(model, prompts, _quiet_stage(settings, d), seed=seed).ends[0]
-    W, V = (
-        (signal_norm(s) / signal_norm(n)).min().item()
-        for s, n in zip(end.signal[:2], end.noise[:2], strict=True)
-    )
+    end = train(model, prompts, scale.stage(settings.rate, noise=NO_NOISE), seed=seed).ends[0]
+    W, V = ((signal_norm(end.signal[i]) / signal_norm(end.noise[i])).min().item() for i in (0, 1))
     return W, V
 
 

@@ -7,6 +7,7 @@ measured relative to what attention adds.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import torch
@@ -24,9 +25,7 @@ from attangent.papers.p3_two_stage.claims.language import (
     from_the_paper,
     on_counterfact,
     on_hotpotqa,
-    other_facts,
-    remark,
-    stand_in,
+    setting_of_section_5,
     trained,
 )
 from attangent.papers.p3_two_stage.facts.language import FactBatch, FactModel, LanguageRun
@@ -93,18 +92,12 @@ def spectra(settings: Settings, seed: int, source: str) -> Finding:
     if "syntax" not in run.checkpoints:
         return _open(run, source)
     edited = _edited(run, settings)
+    figures = product(edited, ("syntax", "semantics"))
     return Finding(
         conclusions=_conclusions(edited, settings),
-        hypotheses=(from_the_paper(run, source),),
-        smaller=stand_in(run, settings),
-        differs=other_facts(run, source),
         numbers=_numbers(edited, run),
-        figures=tuple(
-            _edits_figure(edited[name], what, name, settings.rhos)
-            for name in edited
-            for what in ("syntax", "semantics")
-        ),
-        remark=remark(run, source),
+        figures=tuple(_edits_figure(edited[name], what, name, settings.rhos) for name, what in figures),
+        **setting_of_section_5(run, settings, source),
     )
 
 
@@ -119,6 +112,7 @@ def _conclusions(edited: dict[str, Accuracies], settings: Settings) -> tuple[Con
     semantics = late.held(1, "largest", large) - late.held(1, "smallest", small)
     largest = f"largest {settings.large:.0%}"
     rest = f"smallest {settings.small:.0%}"
+    falls_most = "largest fall of semantics with more values"
     held = {
         f"semantics in the {largest}, at the end": late.held(1, "largest", large),
         f"syntax in the {rest}, early": early.held(0, "smallest", small),
@@ -129,9 +123,7 @@ def _conclusions(edited: dict[str, Accuracies], settings: Settings) -> tuple[Con
         Conclusion("semantics with all values minus with the fewest largest", ">=", 0.0, float(rise)),
         Conclusion(f"semantics in the {largest} minus in the {rest}, at the end", ">=", 0.0, semantics),
         Conclusion(f"syntax in the {rest} minus in the {largest}, early", ">=", 0.0, syntax),
-        Conclusion(
-            "largest fall of semantics with more values", "<=", settings.slack, float(falls), threshold="ours"
-        ),
+        Conclusion(falls_most, "<=", settings.slack, float(falls), threshold="ours"),
         *(Conclusion(name, ">=", settings.share, share, threshold="ours") for name, share in held.items()),
     )
 
@@ -262,7 +254,7 @@ def rank_preservation(settings: Settings, seed: int) -> Finding:
     run = trained(settings, seed)
     examined = run.corpus.training[:: max(1, len(run.corpus.training) // settings.most_examples)]
     model = run.restore("end")
-    examples = run.model.vocabulary.encode(examined)
+    examples = model.vocabulary.encode(examined)
     small, large = (answers(model, examples, keep, settings.rhos) for keep in ("smallest", "largest"))
     first = "right types back while most right answers are missing"
     difference = small.syntax_first - large.syntax_first
@@ -273,9 +265,6 @@ def rank_preservation(settings: Settings, seed: int) -> Finding:
             Conclusion(f"{first}, smallest kept", ">=", settings.share, small.syntax_first, threshold="ours"),
             Conclusion(f"{first}, largest kept", ">=", settings.share, large.syntax_first, claimed=False),
         ),
-        hypotheses=(from_the_paper(run, "CounterFact"),),
-        smaller=stand_in(run, settings),
-        differs=other_facts(run, "CounterFact"),
         numbers={
             "questions": float(len(examined)),
             "right types without attention": small.right_type[0].double().mean().item(),
@@ -286,7 +275,7 @@ def rank_preservation(settings: Settings, seed: int) -> Finding:
             _answers_figure(small, "smallest", settings.rhos),
             _answers_figure(large, "largest", settings.rhos),
         ),
-        remark=remark(run, "CounterFact"),
+        **setting_of_section_5(run, settings, "CounterFact"),
     )
 
 

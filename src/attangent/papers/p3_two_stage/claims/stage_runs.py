@@ -1,7 +1,7 @@
 """The two-stage experiment over many runs, and with other learning rates."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,7 +13,13 @@ from attangent.papers.common.figures import plot
 from attangent.papers.p3_two_stage.claims.two_stage_setting import signal_norm
 from attangent.papers.p3_two_stage.theory.attention import ReluAttention
 from attangent.papers.p3_two_stage.theory.data import TwoStageData
-from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, TrainingRecord, train
+from attangent.papers.p3_two_stage.theory.training import (
+    ConstantRate,
+    NoisySGD,
+    TrainingRecord,
+    stationary_noise,
+    train,
+)
 
 STAGES = {
     "d": 16, "L": 33, "N": 128, "u": 2.0, "r": 1.0, "p": 0.5, "weight_decay": 5e-4, "init_std": 1.0,
@@ -30,14 +36,9 @@ def two_stages(
     data = two_stage_data(settings)
     first = ConstantRate(settings.first_rate, settings.first_steps)
     planned = stages or (first, ConstantRate(settings.second_rate, settings.second_steps))
-    usual = NoisySGD((first,), settings.weight_decay, settings.init_std)
-    config = NoisySGD(
-        planned,
-        settings.weight_decay,
-        settings.init_std,
-        noise_std=usual.xi_std,
-        record_every=max(1, sum(stage.steps for stage in planned) // 100),
-    )
+    noise = stationary_noise(settings.init_std, settings.first_rate, settings.weight_decay)
+    config = NoisySGD(planned, settings.weight_decay, settings.init_std, noise_std=noise)
+    config = replace(config, record_every=max(1, config.steps // 100))
     model = ReluAttention(settings.d, settings.variant, std=settings.init_std, runs=settings.runs, seed=seed)
     course = train(model, data.sample(settings.N, runs=settings.runs, seed=seed), config, seed=seed)
     return course, model
@@ -97,7 +98,13 @@ def two_stages_counted(settings: Settings, seed: int) -> Finding:
             **spread("|signal of V| at the end", signal_norm(course.ends[1].signal.V)),
             **spread("relative move of the signal of W in stage 2", ends.moved),
         },
-        figures=(_losses_over_time(course), _norms_over_time(course), _spectra(course)),
+        figures=(
+            _over_time(
+                "Losses of all runs", "loss", course, {"K1": course.losses.K1, "K2": course.losses.K2}
+            ),
+            _over_time("Signal weights", "norm", course, {"W": course.norm_W, "V": course.norm_V}),
+            _spectra(course),
+        ),
         remark="The paper's rates and times are out of reach and its lambda is too strong. This is a "
         "variant with an output bias, without which the hard part has a floor (P3/theorem-3), and with r "
         "/ u = 1/2. Counts of runs use our thresholds and decide nothing.",
@@ -147,10 +154,8 @@ def _mean_lines(course: TrainingRecord, ends: _Ends) -> list[Conclusion]:
         ("fall of K2 in stage 2", 0.0, K2[0] - K2[1]),
         ("fall of K2 minus change of K1 in stage 2", 0.0, second),
     )
-    return [
-        Conclusion(f"{name}, mean of runs", ">=", least, values.mean().item())
-        for name, least, values in lines
-    ]
+    name = "{}, mean of runs"
+    return [Conclusion(name.format(of), ">=", least, v.mean().item()) for of, least, v in lines]
 
 
 def _counted_lines(settings: Settings, ends: _Ends) -> tuple[Conclusion, ...]:
@@ -169,38 +174,18 @@ def _counted_lines(settings: Settings, ends: _Ends) -> tuple[Conclusion, ...]:
 def in_runs(settings: Settings, name: str, holds: Tensor, threshold: Threshold = "ours") -> Conclusion:
     """Return a statement about single runs, counted; how many are enough is our choice."""
     needed = math.ceil(settings.required_share * settings.runs)
-    return Conclusion(
-        f"runs of {settings.runs} in which {name}", ">=", needed, int(holds.sum()), threshold=threshold
-    )
+    line = f"runs of {settings.runs} in which {name}"
+    return Conclusion(line, ">=", needed, int(holds.sum()), threshold=threshold)
 
 
-def _losses_over_time(course: TrainingRecord) -> Figure:
-    return plot(
-        "Losses of all runs",
-        ("step", "loss"),
-        *_bands("K1", course, course.losses.K1),
-        *_bands("K2", course, course.losses.K2),
-        log="",
-    )
-
-
-def _norms_over_time(course: TrainingRecord) -> Figure:
-    return plot(
-        "Signal weights",
-        ("step", "norm"),
-        *_bands("W", course, course.norm_W),
-        *_bands("V", course, course.norm_V),
-        log="",
-    )
-
-
-def _bands(name: str, course: TrainingRecord, values: Tensor) -> tuple[Series, ...]:
-    """Return the mean over runs and its extremes."""
-    return (
-        Series.of(f"{name}, mean of runs", course.steps, values.mean(1)),
-        Series.of(f"{name}, smallest", course.steps, values.amin(1), "bound"),
-        Series.of(f"{name}, largest", course.steps, values.amax(1), "bound"),
-    )
+def _over_time(title: str, label: str, course: TrainingRecord, measured: dict[str, Tensor]) -> Figure:
+    """Draw the mean over runs and the extremes of each quantity (records, runs)."""
+    series = []
+    for name, values in measured.items():
+        series.append(Series.of(f"{name}, mean of runs", course.steps, values.mean(1)))
+        series.append(Series.of(f"{name}, smallest", course.steps, values.amin(1), "bound"))
+        series.append(Series.of(f"{name}, largest", course.steps, values.amax(1), "bound"))
+    return plot(title, ("step", label), *series, log="")
 
 
 def _spectra(course: TrainingRecord) -> Figure:
@@ -287,27 +272,18 @@ def small_rate(settings: Settings, seed: int) -> Finding:
     same_time = round(settings.first_steps * settings.first_rate / settings.second_rate)
     steps = (same_time, settings.second_steps)
     small, _ = two_stages(settings, seed, tuple(ConstantRate(settings.second_rate, count) for count in steps))
-    waits = {
-        name: _hard_when_easy_is_learned(settings, run)
-        for name, run in (("two rates", annealed), ("small", small))
-    }
+    after_two = _hard_when_easy_is_learned(settings, annealed)
+    after_small = _hard_when_easy_is_learned(settings, small)
+    below = "K2 is below its threshold when K1 reaches its own, small rate"
+    above = "K2 is above its threshold when K1 reaches its own, two rates"
     return Finding(
         conclusions=(
-            in_runs(
-                settings,
-                "K2 is below its threshold when K1 reaches its own, small rate",
-                waits["small"] < settings.unlearned,
-                "stated",
-            ),
-            in_runs(
-                settings,
-                "K2 is above its threshold when K1 reaches its own, two rates",
-                waits["two rates"] >= settings.unlearned,
-            ),
+            in_runs(settings, below, after_small < settings.unlearned, "stated"),
+            in_runs(settings, above, after_two >= settings.unlearned),
         ),
         numbers={
-            **spread("K2 when K1 is learned, two rates", waits["two rates"]),
-            **spread("K2 when K1 is learned, small rate", waits["small"]),
+            **spread("K2 when K1 is learned, two rates", after_two),
+            **spread("K2 when K1 is learned, small rate", after_small),
             **spread("K2 after the first stage's time, small rate", small.ends[0].losses.K2),
             **spread("K2 after the first stage's time, two rates", annealed.ends[0].losses.K2),
             **spread("K2 at the end, two rates", annealed.losses.K2[-1]),

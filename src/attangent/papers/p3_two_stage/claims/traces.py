@@ -49,6 +49,9 @@ def traces(settings: Settings, seed: int) -> Finding:
     slow = rate_ratio(settings, settings.d)
     larger_W = int((W.traces[1] > V.traces[1]).sum())
     smaller_W = int((W.traces[2] < V.traces[2]).sum())
+    growth = "(a) log10 of printed / measured Tr {} at t_1, median of runs"
+    at_t_1 = f"(a) runs of {runs} in which Tr W > Tr V at t_1"
+    at_end = f"(b) runs of {runs} in which Tr W < Tr V at the end"
     return Finding(
         hypotheses=(
             *assumption_1(settings),
@@ -57,21 +60,11 @@ def traces(settings: Settings, seed: int) -> Finding:
         ),
         conclusions=(
             *(
-                Conclusion(
-                    f"(a) log10 of printed / measured Tr {name} at t_1, median of runs",
-                    "<=",
-                    math.log10(1.1),
-                    (part.printed / part.traces[1]).abs().log10().abs().median().item(),
-                    part="(a) growth",
-                )
+                Conclusion(growth.format(name), "<=", math.log10(1.1), part.misprint, part="(a) growth")
                 for name, part in (("W", W), ("V", V))
             ),
-            Conclusion(
-                f"(a) runs of {runs} in which Tr W > Tr V at t_1", ">=", runs, larger_W, part="(a) order"
-            ),
-            Conclusion(
-                f"(b) runs of {runs} in which Tr W < Tr V at the end", ">=", runs, smaller_W, part="(b) order"
-            ),
+            Conclusion(at_t_1, ">=", runs, larger_W, part="(a) order"),
+            Conclusion(at_end, ">=", runs, smaller_W, part="(b) order"),
         ),
         numbers={
             "Tr W at t_1 / at the start, median of runs": (W.traces[1] / W.traces[0]).median().item(),
@@ -106,6 +99,11 @@ class TracePart:
         """((c + eta g)^(2t) - c^(2t)) S_0 with c = 1 - eta lambda: how far Tr may be from c^(2t) Tr_0."""
         c = self.decay ** (1 / (2 * self.steps))
         return ((c + self.rate * self.steepest) ** (2 * self.steps) - self.decay) * self.size
+
+    @property
+    def misprint(self) -> float:
+        """|log10 of the printed trace at t_1 over the measured one|, median over runs."""
+        return (self.printed / self.traces[1]).abs().log10().abs().median().item()
 
     @property
     def distance(self) -> Tensor:
@@ -211,12 +209,11 @@ def traces_decay(settings: Settings, seed: int) -> Finding:
     largest spectral norm of a gradient and S_0 = (|W_K|^2 + |W_Q|^2)/2 at the start.
     """
     parts = FactorRun(settings, seed).parts
+    largest = [(part.distance / part.allowed).max().item() for part in parts]
     return Finding(
         conclusions=tuple(
-            Conclusion(
-                f"largest |Tr {name} - decay| / bound", "<=", 1.0, (part.distance / part.allowed).max().item()
-            )
-            for name, part in zip("WV", parts, strict=True)
+            Conclusion(f"largest |Tr {name} - decay| / bound", "<=", 1.0, ratio)
+            for name, ratio in zip("WV", largest, strict=True)
         ),
         numbers={"Tr W at t_1 / at the start": (parts[0].traces[1] / parts[0].traces[0]).median().item()},
     )

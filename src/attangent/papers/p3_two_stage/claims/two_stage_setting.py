@@ -3,12 +3,13 @@
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from attangent.audit import Settings
-from attangent.papers.p3_two_stage.theory.attention import ReluAttention
+from attangent.papers.p3_two_stage.theory.attention import ReluAttention, ReluWeights
 from attangent.papers.p3_two_stage.theory.data import TwoStageData, TwoStagePrompts
-from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD
+from attangent.papers.p3_two_stage.theory.training import ConstantRate, NoisySGD, TrainingRecord, train
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,19 @@ class Assumption1:
         """Return untrained attention with weights of this size, and the prompts of its runs."""
         model = ReluAttention(self.d, std=self.init_std, runs=settings.runs, seed=seed)
         return model, self.data().sample(settings.N, runs=settings.runs, seed=seed)
+
+
+def train_and_watch(
+    model: ReluAttention, prompts: TwoStagePrompts, config: NoisySGD, seed: int
+) -> tuple[TrainingRecord, Tensor]:
+    """Train, and return the norms (steps, 2, runs) of the gradients over W and V as well."""
+    norms: list[Tensor] = []
+
+    def observe(_step: int, _rate: float, gradient: ReluWeights, _xi: ReluWeights) -> None:
+        norms.append(torch.stack([signal_norm(of_part) for of_part in gradient[:2]]))
+
+    course = train(model, prompts, config, seed=seed, observer=observe)
+    return course, torch.stack(norms)
 
 
 def easy_slope(d: int) -> float:

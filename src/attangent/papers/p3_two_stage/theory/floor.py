@@ -208,12 +208,6 @@ def signed_solution(data: TwoStageData, scale: float = 1e4) -> ReluWeights:
     return _hard_weights(scale * torch.stack((3 * _detector(data), second)))
 
 
-def easy_solution(data: TwoStageData, scale: float = 1.0) -> ReluWeights:
-    """W = c w* w*' of Definition 4, which answers the P parts."""
-    W = scale * torch.outer(data.w_star, data.w_star)
-    return ReluWeights(W[None], torch.zeros_like(W)[None], torch.zeros((), dtype=torch.float64))
-
-
 def _detector(data: TwoStageData) -> Tensor:
     """zeta zeta' / r^4: 1 if token and query are the same z +- zeta, else at most 0."""
     return torch.outer(data.zeta, data.zeta) / data.r**4
