@@ -1,7 +1,7 @@
 """Edit the spectrum of a model's attention: keep some singular values, measure the change, restore them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
@@ -117,10 +117,6 @@ class SpectrumEdit:
         self._originals = None
         return report
 
-    @property
-    def _request(self) -> dict[str, object]:
-        return {"keep": self.selection.keep, "rho": self.selection.rho, "k": self.selection.k}
-
     def _copies(self) -> list[tuple[Tensor, Tensor]]:
         tensors = {id(tensor): tensor for part in self._parts for tensor in _tensors(part)}
         return [(tensor, tensor.detach().clone()) for tensor in tensors.values()]
@@ -137,8 +133,8 @@ class SpectrumEdit:
         edits = [(part, mask, _keep(part, mask)) for part, mask in zip(self._parts, masks, strict=True)]
         if not self.selection.keeps_all and not any(_changed(*each) for each in edits):
             raise AttangentError(
-                f"the edit {self._request} changed nothing beyond rounding: all {len(edits)} matrices have "
-                "only what it keeps; keep fewer values, or pass rho=1 to keep all"
+                f"the edit {asdict(self.selection)} changed nothing beyond rounding: all {len(edits)} "
+                "matrices have only what it keeps; keep fewer values, or pass rho=1 to keep all"
             )
         return _report(edits)
 

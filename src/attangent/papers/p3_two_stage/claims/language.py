@@ -99,42 +99,25 @@ def from_the_paper(run: LanguageRun, source: str) -> Hypothesis:
     return Hypothesis(f"the facts are those of {source}", "==", 1.0, float(run.corpus.source == source))
 
 
-def stand_in(run: LanguageRun, settings: Settings) -> str:
-    """Return how the training is smaller than that of Section 5 and Appendix C: GPT-2 and 40 to 200
-    epochs.
+def setting_of_section_5(run: LanguageRun, settings: Settings, source: str) -> dict[str, Any]:
+    """Return the arguments of a finding that say how the run differs from Section 5 and Appendix C.
+
+    The paper trains GPT-2 for 40 to 200 epochs.
     """
-    return (
+    examples = len(run.corpus.training)
+    smaller = (
         f"a GPT-2 of width {settings.width} with {settings.layers} layers instead of width 768 with 12, "
-        f"{len(run.corpus.training)} examples and {settings.epochs} epochs instead of "
+        f"{examples} examples and {settings.epochs} epochs instead of "
         "65,757 (CounterFact) or 13,530 (HotpotQA) examples and at least 40 epochs"
     )
-
-
-def other_facts(run: LanguageRun, source: str) -> tuple[str, ...]:
-    """Return that the facts are synthetic, if they are not those of the paper."""
+    common = {"hypotheses": (from_the_paper(run, source),), "smaller": smaller}
     if run.corpus.source == source:
-        return ()
-    return (f"synthetic facts instead of {source}, which was not run",)
-
-
-def remark(run: LanguageRun, source: str) -> str:
-    """Name the source of the facts, and how to get those of the paper."""
-    if run.corpus.source == source:
-        return f"Trained on {len(run.corpus.training)} examples of {source}."
-    files = ", ".join(LOADERS[source][0])
-    return (
-        f"Trained on {len(run.corpus.training)} made-up examples ({run.corpus.source}). The full profile "
-        f"uses {source} if ATTANGENT_DATA names a folder with {files}."
-    )
-
-
-def setting_of_section_5(run: LanguageRun, settings: Settings, source: str) -> dict[str, Any]:
-    """Return the arguments of a finding that say on what the model was trained, and what differs."""
+        return {**common, "remark": f"Trained on {examples} examples of {source}."}
     return {
-        "hypotheses": (from_the_paper(run, source),),
-        "smaller": stand_in(run, settings),
-        "differs": other_facts(run, source),
-        "remark": remark(run, source),
+        **common,
+        "differs": (f"synthetic facts instead of {source}, which was not run",),
+        "remark": f"Trained on {examples} made-up examples ({run.corpus.source}). The full profile uses "
+        f"{source} if ATTANGENT_DATA names a folder with {', '.join(LOADERS[source][0])}.",
     }
 
 

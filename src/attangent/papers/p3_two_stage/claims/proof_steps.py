@@ -252,7 +252,8 @@ def answer_grows_at_the_optimum(settings: Settings, seed: int) -> Finding:
     answer, loss, eps = optimum(settings, settings.d, seed)
     expected = expected_optimum(settings.d, eps)
     small = settings.least_eps
-    order_error = abs(long_loss(small) / _order(small) - 1)
+    order = small**MARGIN * math.sqrt(2 / math.pi) / (MARGIN * math.log(1 / small))
+    order_error = abs(long_loss(small) / order - 1)
     return Finding(
         conclusions=(
             Conclusion("|answer / expected - 1|", "<=", 0.15, abs(answer / expected - 1)),
@@ -279,11 +280,6 @@ def long_loss(eps: float, factor: float = 1.0) -> float:
     g = torch.linspace(0, 12, 24_001, dtype=torch.float64)
     density = math.sqrt(2 / math.pi) * torch.exp(-(g**2) / 2)
     return torch.trapezoid(density * torch.log1p(torch.exp(-least * (1 + g))), g).item()
-
-
-def _order(eps: float) -> float:
-    """Return eps^c sqrt(2/pi) / (c log(1/eps))."""
-    return eps**MARGIN * math.sqrt(2 / math.pi) / (MARGIN * math.log(1 / eps))
 
 
 @claim(

@@ -49,24 +49,16 @@ def patterns_stay(settings: Settings, seed: int) -> Finding:
     first_ratio = rate_ratio(settings, dimensions[0])
     left = log_kept(settings, dimensions[-1]) / math.log(10)
     sizes = (16, 256, 4096)
+    changes = "the fraction of signs changed"
+    whole = "the whole bound of the lemma, K = 1/2"
     return Finding(
         hypotheses=(
             *assumption_1(settings),
             Hypothesis("eta_2 / eta_1 at the smallest d", "<=", 0.1, first_ratio),
         ),
         conclusions=(
-            no_growth(
-                "exponent in d of the fraction of signs changed / bound",
-                dimensions,
-                shares,
-                part="Equation 15",
-            ),
-            no_growth(
-                "the same against the whole bound of the lemma, K = 1/2",
-                dimensions,
-                of_whole,
-                part="whole lemma",
-            ),
+            no_growth(f"exponent in d of {changes} / bound", dimensions, shares, part="Equation 15"),
+            no_growth(f"the same against {whole}", dimensions, of_whole, part="whole lemma"),
         ),
         numbers={
             **{f"1/2 / the whole bound, K = 1/2, d = {d}": 0.5 / whole_share(settings, d) for d in sizes},

@@ -80,18 +80,19 @@ def accuracies(model: FactModel, examples: FactBatch, rhos: Sequence[float]) -> 
     )
 
 
-def _edited(run: LanguageRun, settings: Settings) -> dict[str, Accuracies]:
-    """Make the same edits at the checkpoint where syntax was reached and at the end."""
-    examined = run.corpus.training[:: max(1, len(run.corpus.training) // settings.most_examples)]
-    examples = run.model.vocabulary.encode(examined)
-    return {name: accuracies(run.restore(name), examples, settings.rhos) for name in ("syntax", "end")}
+def _questions(run: LanguageRun, settings: Settings) -> FactBatch:
+    """Return evenly spaced training examples."""
+    stride = max(1, len(run.corpus.training) // settings.most_examples)
+    return run.model.vocabulary.encode(run.corpus.training[::stride])
 
 
 def spectra(settings: Settings, seed: int, source: str) -> Finding:
     run = trained(settings, seed)
     if "syntax" not in run.checkpoints:
         return _open(run, source)
-    edited = _edited(run, settings)
+    questions = _questions(run, settings)
+    checkpoints = ("syntax", "end")
+    edited = {name: accuracies(run.restore(name), questions, settings.rhos) for name in checkpoints}
     figures = product(edited, ("syntax", "semantics"))
     return Finding(
         conclusions=_conclusions(edited, settings),
@@ -252,10 +253,9 @@ def rank_preservation(settings: Settings, seed: int) -> Finding:
     the syntax before the semantics.
     """
     run = trained(settings, seed)
-    examined = run.corpus.training[:: max(1, len(run.corpus.training) // settings.most_examples)]
+    questions = _questions(run, settings)
     model = run.restore("end")
-    examples = model.vocabulary.encode(examined)
-    small, large = (answers(model, examples, keep, settings.rhos) for keep in ("smallest", "largest"))
+    small, large = (answers(model, questions, keep, settings.rhos) for keep in ("smallest", "largest"))
     first = "right types back while most right answers are missing"
     difference = small.syntax_first - large.syntax_first
     return Finding(
@@ -266,7 +266,7 @@ def rank_preservation(settings: Settings, seed: int) -> Finding:
             Conclusion(f"{first}, largest kept", ">=", settings.share, large.syntax_first, claimed=False),
         ),
         numbers={
-            "questions": float(len(examined)),
+            "questions": float(len(questions)),
             "right types without attention": small.right_type[0].double().mean().item(),
             "right answers without attention": small.right[0].double().mean().item(),
             "answers that turn, largest kept": float(large.by_way_of_type),

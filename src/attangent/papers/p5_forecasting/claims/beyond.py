@@ -178,15 +178,6 @@ def remedies(settings: Settings, seed: int) -> Finding:
 
 
 def _remedies_figure(table: dict[str, dict[str, float]], noise: float) -> Figure:
-    places = next(iter(table.values()))
-    return Figure(
-        "Remedies",
-        "",
-        "risk / sigma^2",
-        tuple(
-            Series.of(where, range(len(table)), [row[where] / noise for row in table.values()], "bars")
-            for where in places
-        ),
-        log_y=True,
-        ticks=tuple(table),
-    )
+    bars = {where: [row[where] / noise for row in table.values()] for where in table["no remedy"]}
+    series = tuple(Series.of(where, range(len(table)), risks, "bars") for where, risks in bars.items())
+    return Figure("Remedies", "", "risk / sigma^2", series, log_y=True, ticks=tuple(table))

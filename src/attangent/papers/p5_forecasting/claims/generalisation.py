@@ -150,7 +150,9 @@ def linear_succeeds(settings: Settings, seed: int) -> Finding:
     P = ssm.features()
     columns = (P[:-1] - P[-2]).T  # P_x of the proof, its last column zero
     least = torch.linalg.eigvalsh(columns.T @ columns)[0].item()
-    unsolved = _distance(P[:-2].T, P[-1] - P[-2])
+    background = P[:-2].T
+    target = P[-1] - P[-2]
+    unsolved = (background @ (torch.linalg.pinv(background) @ target) - target).norm().item()
     inverted = "least eigenvalue of P_x'P_x, which the proof inverts"
     risk = "risk by least squares / (2 sigma^2), the variance that the proof has"
     level = settings.sigma**2 * (1 + ssm.s2)
@@ -216,8 +218,3 @@ def linear_succeeds_with_the_difference(settings: Settings, seed: int) -> Findin
 
 
 SOLVED = "distance of the equation to being solved"
-
-
-def _distance(columns: Tensor, target: Tensor) -> float:
-    """Return the distance of the target to the span of the columns."""
-    return (columns @ (torch.linalg.pinv(columns) @ target) - target).norm().item()

@@ -108,11 +108,15 @@ def linear_against_transformers(settings: Settings, seed: int) -> Finding:
     """
     variants = [settings, settings | settings.longer] if settings.longer else [settings]
     taken = series_to_take(settings.series)
+    parameters = "parameters of Autoformer at width 512 / linear"
     runs = product(variants, taken.items())
     compared = [_compare_on(name, dataset, variant, seed) for variant, (name, dataset) in runs]
     return Finding(
         hypotheses=tuple(hypothesis for one in compared for hypothesis in one.hypotheses),
-        conclusions=(*(line for one in compared for line in one.conclusions), _parameters_line(96)),
+        conclusions=(
+            *(line for one in compared for line in one.conclusions),
+            Conclusion(f"{parameters}, horizon 96", ">=", 1000.0, parameter_ratio(96), part="parameters"),
+        ),
         smaller=f"width {settings.width} and horizon {settings.horizon} instead of width 512 and horizons "
         "up to 720; of the figure's transformers Autoformer only",
         differs=_other_data(taken, settings.series),
@@ -213,11 +217,6 @@ def parameter_ratio(horizon: int, lookback: int = 96, channels: int = 7) -> floa
     module = autoformer_module(lookback, horizon, channels, Encoder(512, 8, 2), seed=0)
     parameters = sum(parameter.numel() for parameter in module.parameters())
     return parameters / (lookback * horizon + horizon)
-
-
-def _parameters_line(horizon: int) -> Conclusion:
-    name = f"parameters of Autoformer at width 512 / linear, horizon {horizon}"
-    return Conclusion(name, ">=", 1000.0, parameter_ratio(horizon), part="parameters")
 
 
 def _hint(taken: dict[str, Dataset]) -> str:
