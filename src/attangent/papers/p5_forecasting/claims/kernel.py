@@ -160,6 +160,7 @@ def inductions(settings: Settings, seed: int) -> Finding:
     farthest = "H.4: largest |w_r(t) - w_r(0)| against lambda / (n exp(B^2 + D))"
     allowed = _log10_allowed_move(p, settings)
     start = run.loss[0]
+    labels = ("trained", "(1 - eta lambda/2)^t")
     return Finding(
         hypotheses=asked(p, settings),
         conclusions=(
@@ -176,12 +177,9 @@ def inductions(settings: Settings, seed: int) -> Finding:
             "L(T) / L(0)": (run.loss[-1] / start).item(),
         },
         figures=(
-            bound_figure("Loss against its bound", "L(t) / L(0)", run.loss / start, bounds / start, LABELS),
+            bound_figure("Loss against its bound", "L(t) / L(0)", run.loss / start, bounds / start, labels),
         ),
     )
-
-
-LABELS = ("trained", "(1 - eta lambda/2)^t")
 
 
 def _gradient_line(settings: Settings, run: Trajectory) -> Conclusion:
