@@ -24,11 +24,6 @@ def proof(part: str = "") -> Callable[[Callable[[], Iterator[Step]]], Callable[[
     return of_steps
 
 
-def prove(*steps: Step, part: str = "") -> Proof:
-    """Return the proof with these steps; `part` names the part of the statement that it is about."""
-    return Proof(steps, part)
-
-
 def gaussian_mean(polynomial: Any, w: Any, slope: Any = 0, sigma: Any = 1) -> Any:
     """E[e^(slope w) p(w)] for w ~ N(0, sigma^2), as a symbolic expression.
 

@@ -157,7 +157,6 @@ def _norm_figure(dimensions: list[int], shrinking: Tensor, fixed: Tensor) -> Fig
     plain="""At initialisation the hard part has no mean gradient, except with probability (2/pi)
         atan(r/u) per query.""",
     sharp="sharp: the noise separates the classes with exactly this probability",
-    repairs="P3/theorem-1",
     title="When the hard part has no gradient at initialisation",
     derivation="""For a query q let a = z'Vq and b = zeta'Vq, independent normal variables with standard
         deviations in the ratio u to r. If |b| <= |a|, the tokens z, z + zeta, z - zeta are active together or
@@ -292,7 +291,6 @@ def assumption_1(settings: Settings) -> tuple[Hypothesis, ...]:
     "P3/theorem-2-repaired",
     plain="Stage 1 moves W by sqrt(log d)/d only; the easy part needs lambda of order 1/d^2.",
     sharp="sharp: the signal tends to the stated value for many long prompts",
-    repairs="P3/theorem-2",
     title="How much of the easy part stage 1 learns, and for which lambda it is learned",
     derivation="""While answers are near 0, every slope is -1/2. (x, y) and (-x, -y) have the same law and
         the same y x, so E[y x 1(x'W x_L > 0)] = mu w*/2. Averaged over the query the gradient is

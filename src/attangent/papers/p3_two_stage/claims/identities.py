@@ -203,7 +203,6 @@ def printed_gradient(model: ReluAttention, prompts: TwoStagePrompts, signs: Tens
     nature="lemma",
     plain="With the labels the printed gradient is that of autograd.",
     sharp="sharp: an identity",
-    repairs="P3/proposition-2",
     title="The gradients with their labels",
     derivation="""The penultimate line of the paper's proof is right: y_L comes from the derivative of y_L
         f, and y_i from that of the i-th term of f. X diag(1(.)) x_L' in the last line needs the labels: X

@@ -236,7 +236,6 @@ def _largest_change(settings: Settings, L: int, seed: int) -> float:
     "P3/equation-21-repaired",
     plain="The noise answers its mean up to L^(-1/2).",
     sharp="sharp: the mean is exact",
-    repairs="P3/equation-21",
     title="The answer of the noise weights on the prompts of Section 3.1",
     derivation="""Given W and x_L the tokens of a context are independent, so the answer is its mean up to
         Hoeffding's bound. For P parts E y relu(s) = E[y s]/2 + E[y |s|]/2; the second term vanishes,

@@ -96,7 +96,6 @@ def _largest_row(matrices: Tensor) -> float:
     nature="lemma",
     plain="In a random frame the rows are of order K sqrt(log d / d).",
     sharp="not sharp: the factor sqrt(log d) comes from the largest of d rows, whose constant is not known",
-    repairs="P3/proposition-3",
     title="Rows in a random frame",
     derivation="""In a random frame row i is r_i'G with r_i uniform on the sphere and independent of G, so
         E|r_i'G|^2 = |G|_F^2/d. r -> |r'G| is Lipschitz with the constant |G|_F. By concentration on the
@@ -224,7 +223,6 @@ def norms_of_tokens(settings: Settings, seed: int) -> Finding:
     "P3/assumption-2-repaired",
     plain="P tokens have a norm of at most 1 + gamma_0 + sqrt(2 log(Ld)/d) with high probability.",
     sharp="not sharp: the deviation is of smaller order for d well above log L",
-    repairs="P3/assumption-2",
     title="Norms of the tokens",
     derivation="""|x| <= gamma_0 + |e| with e ~ N(0, I/d). E|e| <= 1, and |e| is Lipschitz in sqrt(d) e with
         the constant 1/sqrt(d): P(|e| > 1 + t) <= exp(-d t^2/2), which is 1/(Ld) at t = sqrt(2 log(Ld)/d).""",

@@ -163,7 +163,6 @@ def flips_by_turning(part: PromptPart, noise: Tensor, norm: float) -> Tensor:
     "P3/lemma-6-repaired",
     plain="A signal S changes a share of order S/(tau_0 sqrt(d)) of a P prompt's signs.",
     sharp="sharp in order: some signal changes a third of rho L; the factor 2.87 is not",
-    repairs="P3/lemma-6",
     title="Signs that a signal can change",
     derivation="""The signs of x'v and x'(v + t) differ only if |x'a| <= rho |x'b| for orthonormal a along v,
         b in the plane of v and t, and rho = |t|/(|v| - |t|). A P token is e + y gamma_0 w* with e ~ N(0,

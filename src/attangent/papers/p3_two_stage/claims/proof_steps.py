@@ -210,7 +210,6 @@ def telling_shares(settings: Settings, L: int, seed: int) -> Tensor:
     nature="proof step",
     plain="Half of the P tokens are active, up to sqrt(L log(2d)/2).",
     sharp="sharp in order: the standard deviation is sqrt(L)/2",
-    repairs="P3/activation-count",
     title="How many tokens are active",
     derivation="""Given W and x_L the P tokens are independent, and x and -x have the same law, so each is
         active with probability 1/2. Hoeffding's inequality for L variables in [0, 1] gives the rest.""",
@@ -234,7 +233,6 @@ def half_the_tokens_are_active(settings: Settings, seed: int) -> Finding:
     "P3/equation-23-repaired",
     plain="The answer at W* is 1.62 log(1/eps), and the loss of order eps^.899 / log(1/eps).",
     sharp="sharp: the loss has this asymptotic value in long prompts",
-    repairs="P3/equation-23",
     title="The answer at the optimum W*",
     derivation="""E[y x 1(x'W x_L > 0)] = mu w*/2 for any W (see Theorem 2 as repaired), so the mean over
         contexts is d log(1/eps) (mu/2) w*'x_L, and E[y_L w*'x_L] = mu. Since |w*'x_L| = gamma_0 (1 + |g|)
@@ -287,7 +285,6 @@ def long_loss(eps: float, factor: float = 1.0) -> float:
     nature="proof step",
     plain="The mean is exact, and the set is empty with probability at least 1 - 3 atan(r/u)/(2 pi).",
     sharp="sharp for the mean; the union bound loses a factor of 3/2 at most",
-    repairs="P3/definition-5",
     title="The number of tokens that tell z - zeta, z and z + zeta apart",
     derivation="""For one token v = V'x is a normal vector whose direction in the plane of z and zeta is
         uniform. The three conditions leave an arc of the angle between z and z + zeta, atan(r/u). A

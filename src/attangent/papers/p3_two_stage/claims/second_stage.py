@@ -279,7 +279,6 @@ def _easy_figure(settings: Settings, stages: list[SecondStage]) -> Figure:
     "P3/theorem-3-repaired",
     plain="Half of log 2 is the floor, and an output bias, a second head or unbalanced labels remove it.",
     sharp="sharp: the floor is attained up to (1-p) log 2 ((1+p)/2)^(L-1)",
-    repairs="P3/theorem-3",
     title="The floor of the hard part, and how to remove it",
     derivation="""For a query q let a = z'Vq, b = zeta'Vq. E g = (1 - 1/L)(p relu(a) - (1-p)/2 (relu(a+b) +
         relu(a-b))) <= (1 - 1/L)(2p - 1) relu(a) <= 0 by convexity, so the loss on the query z is at least
@@ -325,7 +324,6 @@ def floor_and_ways_below(settings: Settings, seed: int) -> Finding:
     "P3/theorem-4-repaired",
     plain="W moves by e^-1 mu^2/(8 lambda) in stage 2, whatever L.",
     sharp="sharp: the move tends to the stated value for many prompts",
-    repairs="P3/theorem-4",
     title="How far the easy part moves in stage 2",
     derivation="""The gradient stays -mu^2/8 w* w*' while answers are small (see Theorem 2 as repaired), and
         the signal tends to mu^2/(8 lambda) w* w*'. Stage 1 has covered the fraction 1 - (1 - eta_1

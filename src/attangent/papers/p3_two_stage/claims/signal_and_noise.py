@@ -130,7 +130,6 @@ def changed_shares(settings: Settings, d: int, seed: int) -> Tensor:
     "P3/lemma-7-repaired",
     plain="The share of changed signs is arccos(rho)/pi, a half after the printed t_2.",
     sharp="sharp: equality in expectation",
-    repairs="P3/lemma-7",
     title="Signs over the second stage",
     derivation="""By Proposition 5 a score is k a + b with independent normal a, b of standard deviations
         tau_0 |x||x_L| and s |x||x_L|. Two normal variables of correlation rho differ in sign with
@@ -271,7 +270,6 @@ def signal_over_noise(settings: Settings, d: int, seed: int) -> tuple[float, flo
     "P3/signal-dominates-noise-repaired",
     plain="The signal of W dominates for tau_0 up to order sqrt(log d)/d^2.",
     sharp="sharp up to the factor e - 1: the ratio is e - 1 at the stated tau_0",
-    repairs="P3/signal-dominates-noise",
     title="For which tau_0 the signal of W dominates",
     derivation="""The signal at t_1 is (1 - 1/e) mu^2/(8 lambda) (Theorem 2 as repaired), the noise is e^-1
         |W_0|, and |W_0| is tau_0 d up to a factor near 1. The ratio is (e - 1) mu^2/(8 lambda tau_0 d).""",

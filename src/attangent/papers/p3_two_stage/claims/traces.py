@@ -193,7 +193,6 @@ def _printed_growth(x: Tensor, f: Tensor, prompts: TwoStagePrompts) -> Tensor:
     "P3/corollary-1-repaired",
     plain="Each trace decays by (1 - eta lambda)^(2t) up to a bound by the gradient.",
     sharp="not known",
-    repairs="P3/corollary-1",
     title="The traces of W and V when their factors are trained",
     derivation="""With c = 1 - eta lambda and gradient G, W_(t+1) = (cW_K - eta W_Q G')'(cW_Q - eta W_K G) =
         c^2 W - eta c (W_K'W_K G + G W_Q'W_Q) + eta^2 G W_Q'W_K G. The traces of the last terms are at

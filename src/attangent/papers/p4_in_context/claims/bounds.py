@@ -175,7 +175,6 @@ def smoothness(settings: Settings, seed: int) -> Finding:
     "P4/lemma-10-repaired",
     plain="With the factor squared the constant holds for every gamma and alpha.",
     sharp="not known: the search stays below it by decades",
-    repairs="P4/lemma-10",
     title="Smoothness of the loss, with the square",
     derivation="""Eq. (58) bounds the change of the gradient in Q_h by (2 gamma f |Zbar| / K) times the sum
         over k of a brace of four terms. Squaring gives the factor 4 gamma^2 f^2 |Zbar|^2 / K^2, K from the

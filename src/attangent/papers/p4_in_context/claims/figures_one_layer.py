@@ -169,7 +169,6 @@ def nearness_of_n_and_m(settings: Settings, seed: int) -> Finding:
     nature="remark",
     plain="y* is the best linear predictor at every N.",
     sharp="sharp: it is the minimiser",
-    repairs="P4/figure-3",
     title="The trained transformer is the best linear predictor at every N",
     derivation="""A label is <lambda, z_i> + lambda'eps_i; the second term has mean 0 and covariance m tau I
         over tasks and noise, and is uncorrelated with the first. The best linear predictor of <lambda, z_k>

@@ -124,7 +124,6 @@ def heads_and_speed(settings: Settings, seed: int) -> Finding:
     "P4/heads-and-speed-repaired",
     plain="zeta_0/H never falls on average as heads are added.",
     sharp="sharp: equality if all heads are equal",
-    repairs="P4/heads-and-speed",
     title="More heads do not slow the guarantee down",
     derivation="""For gamma large L of (17) is sqrt(2) H |Zbar|^2 gamma^2 / K, so that eta_w zeta_0 / 2K =
         gamma^2 zeta_0 / (2KL) is as stated. B_k B_k'/H is the mean over h of the same with head h left out.
@@ -216,7 +215,6 @@ def _start_at_scale(settings: Settings, scale: float, seed: int) -> OneLayerAtte
     "P4/footnote-1-repaired",
     plain="With (61) as corrected, L covers features of any size.",
     sharp="not sharp: the measured smoothness is decades below it",
-    repairs="P4/footnote-1",
     title="A constant for Theorem 1 that Lemma 10 covers",
     derivation="""This is (61) with the prefactor of Lemma 10 as repaired and |A| <= 1 + |Z'Zhat|/(m tau), so
         it is at least the Lipschitz constant of the gradient for every |Zbar|. Steps 3 and 4 of the proof

@@ -68,7 +68,6 @@ def population_loss(settings: Settings, seed: int) -> Finding:
     nature="misprint",
     plain="With the noise of all labels the loss is that of a large sample.",
     sharp="sharp: an identity",
-    repairs="P4/lemma-5",
     title="The population loss with the noise of all labels",
     derivation="""The label y_k of a token without a label in the prompt has noise lambda'eps_k of variance
         m tau, independent of the prompt's labels: E(yhat_k - y_k)^2 = E(yhat_k - lambda'z_k)^2 +
@@ -212,7 +211,6 @@ def without_noise(settings: Settings, seed: int) -> Finding:
     nature="remark",
     plain="As tau goes to 0, A tends to (I, Z^+ Z^Q).",
     sharp="sharp: the limit is exact",
-    repairs="P4/equation-26",
     title="The limit matrix without noise",
     derivation="""(66) has the identity on the prompt's own tokens for every tau, and Z'(m tau I + ZZ')^-1
         tends to Z^+ if Z has rank m. Without noise y = Z'lambda, and y'Z^+ = lambda' since Z Z^+ = I.""",

@@ -67,7 +67,6 @@ def properties(settings: Settings, seed: int) -> Finding:
     "P5/claim-c.2-repaired",
     plain="Unit features P_1..P_d with P_(d+1) of norm just below 1 exist.",
     sharp="sharp: the norm is exact",
-    repairs="P5/claim-c.2",
     title="Residual SSM features with the properties that can be had together",
     derivation="""Property 3 is a convex combination of unit vectors that are not all equal, hence shorter
         than 1: Property 1 can hold for k <= d only. Take M' = Q K Q' with Q orthogonal and K the companion
@@ -217,7 +216,6 @@ def _ball(t: float, sigma: float) -> float:
     nature="misprint",
     plain="The bound holds for |x|.",
     sharp="sharp as t -> 0",
-    repairs="P5/fact-b.2",
     title="Small balls of a normal variable",
     derivation="""The density is at most 1/(sqrt(2 pi) sigma), and the interval has the length 2t.""",
     quick={"sigma": 1.0, "ts": [0.01, 0.1, 0.5, 1.0, 3.0]},
@@ -276,7 +274,6 @@ def _softmax_and_values(settings: Settings, seed: int) -> tuple[torch.Tensor, to
     nature="misprint",
     plain="With the square c = 1.",
     sharp="sharp: equality if <s, x> is the mean",
-    repairs="P5/fact-b.8",
     title="Squared distance of a vector to its mean under a softmax",
     derivation="""The mean of (x_k - a)^2 over k is v_x + (xbar - a)^2, least at a = xbar.""",
     quick={"d": 8, "draws": 1000},

@@ -247,7 +247,6 @@ def output_change(settings: Settings, seed: int) -> OutputChange:
     "P5/lemma-i.5-repaired",
     plain="Outputs move by at most sqrt(m) R.",
     sharp="sharp in order: moving every weight by R with the sign of a_r attains it up to the mean variance",
-    repairs="P5/lemma-i.5",
     title="Outputs move by at most sqrt(m) R",
     derivation="""By Lemma E.5 |dF_i/dw_r| = m^(-1/2) |x_id| Var_(S_ir)(x_i), and a variance is at most a
         quarter of the squared range. Summed over m neurons that move by R at most this is the bound. Moving

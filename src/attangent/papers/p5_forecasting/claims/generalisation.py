@@ -179,7 +179,6 @@ def linear_succeeds(settings: Settings, seed: int) -> Finding:
     nature="misprint",
     plain="With P_k - P_d the weights are 1/(d(d-1)), and the risk is sigma^2 (1 + s^2).",
     sharp="sharp: the risk is exact",
-    repairs="P5/proposition-6.3-linear",
     title="The residual linear network reaches the noise level",
     derivation="""f_lin(x) = sum_k w_k (x_k - x_d) + x_d. P_(d+1) - P_d = -P_d/d + sum_(k<d) P_k/(d(d-1)) =
         sum_(k<d) (P_k - P_d)/(d(d-1)), and the P_k - P_d for k < d are independent. On clean values f_lin

@@ -131,7 +131,6 @@ def _zero_at_the_start(p: ScalarRegression) -> Conclusion:
     nature="definition",
     plain="Pairs of neurons start at 0 with the printed marginals.",
     sharp="sharp: exactly 0",
-    repairs="P5/zero-initialisation",
     title="Outputs are zero at the start for pairs of neurons",
     derivation="""The two neurons of a pair have the same softmax at the start and opposite signs, so that
         their terms cancel. The kernel H, a mean over neurons of even terms in a_r, is that of m/2
@@ -211,7 +210,6 @@ def shares_towards(settings: Settings, seed: int) -> list[float]:
     "P5/lemma-i.3-repaired",
     plain="At initialisation, with outputs 0, every neuron moves towards the sign of its output weight.",
     sharp="sharp in time: it fails once residuals of both signs appear",
-    repairs="P5/lemma-i.3",
     title="Gradient direction at the start",
     derivation="""With F = 0 Lemma E.5 gives dL/dw_r = -m^(-1/2) a_r sum_i y_i x_id Var_ir. E[y_i x_id
         Var_ir] > 0 since y_i = (d-1)/d x_id + terms of mean 0 and Var_ir > 0; the sum over i concentrates

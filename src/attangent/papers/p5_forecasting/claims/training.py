@@ -198,7 +198,6 @@ def _shares_figure(
     "P5/theorem-5.2-asymmetry-repaired",
     plain="In wide networks signs stay as they were at initialisation: half agree, up to sqrt(2/pi) R.",
     sharp="sharp as R -> 0",
-    repairs="P5/theorem-5.2-asymmetry",
     title="In wide networks hidden weights keep their signs",
     derivation="""Pairs share w_r(0) and have both signs of a_r: exactly half agree at the start. A sign
         changes only where |w_r(0)| <= |w_r(t) - w_r(0)| <= R, and P(|N(0,1)| <= R) <= sqrt(2/pi) R.""",
@@ -282,7 +281,6 @@ def residual_feature(settings: Settings, seed: int) -> Finding:
     "P5/theorem-5.3-repaired",
     plain="For every w < 0 the last value gets less attention than any other.",
     sharp="sharp: equality at w = 0",
-    repairs="P5/theorem-5.3",
     title="The residual feature gets less attention where w < 0",
     derivation="""Fix all but the sign of x_k, let u = exp(w x_d^2) < 1, a = exp(w x_d x_k) and Z be the sum
         of the other exponentials, u included. (u - a)/(Z + a) + (u - 1/a)/(Z + 1/a) has the sign of 2uZ - 2

@@ -100,7 +100,6 @@ def attention_changes(settings: Settings, seed: int) -> Finding:
     "P5/equation-17-repaired",
     plain="With the minus the identity is exact.",
     sharp="sharp: an identity",
-    repairs="P5/equation-17",
     title="How attention changes in a step",
     derivation="""With u(t) - u(t+1) = u(t) * beta and alpha(t) - alpha(t+1) = <u(t), beta>, S(t) - S(t+1) =
         (u(t) - u(t+1))/alpha(t) + (1/alpha(t) - 1/alpha(t+1)) u(t+1), and the second term is -(alpha(t) -
@@ -183,7 +182,6 @@ def _progress_on_two_windows(settings: Settings, seed: int) -> float:
     "P5/lemma-g.1-repaired",
     plain="The leading term is -eta (F-y)'H(F-y), which is at most -2 eta lambda_min L: Lemma G.2.",
     sharp="sharp: an identity up to eta^2",
-    repairs="P5/lemma-g.1",
     title="The leading term of a step",
     derivation="""The term of first order in eta is -eta |grad L|^2 = -eta (F - y)'J J'(F - y), and by Lemma
         E.5 J J' is the kernel H of Definition F.2, whose entries have the difference; <S, beta> enters Eq.
