@@ -250,7 +250,9 @@ def test_questions_without_text_and_unknown_exports_are_refused(folder, prompt, 
     done = run(*usual, "--export", "gguf")
     assert done.exit_code == 2
     assert "'gguf' is not" in done.output
-    assert "method is 'magic', expected one of recall, plain" in str(run(*usual, "--method", "magic").exception)
+    assert "method is 'magic', expected one of recall, plain" in str(
+        run(*usual, "--method", "magic").exception
+    )
     assert not (tmp_path / "o").exists()
 
 

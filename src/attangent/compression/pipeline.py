@@ -24,11 +24,10 @@ from attangent.compression.attribution import (
     scored_width,
     token_scores,
 )
-from attangent.compression.bfloat16 import Halved, fast_products
+from attangent.compression.bfloat16 import Halved, fast_products, forget, return_freed
 from attangent.compression.capture import prefill, run_packed, sample
 from attangent.compression.distilling import Distillation, distill_states, enough_steps
 from attangent.compression.fidelity import Fidelity, measure_fidelity
-from attangent.compression.memory import return_freed
 from attangent.compression.methods import method_named
 from attangent.compression.methods.base import CompressionMethod, LayerFitter, check_room
 from attangent.compression.prompt import (
@@ -110,7 +109,6 @@ class CompressionRun:
         """Time a step that may compute in bfloat16."""
         with self.stages.stage(name, total) as advance, fast_products(self.model, self._halved):
             yield advance
-        return_freed()
 
     @cached_property
     def resume(self) -> ResumeCache:
@@ -318,9 +316,7 @@ class CompressionRun:
     ) -> list[Reply]:
         read = partial(self.reader.question, self.tokenizer)
         with fast_products(self.model, self._halved):
-            replies = ask(self.model, self.tokenizer, questions, read, form, progress)
-        return_freed()
-        return replies
+            return ask(self.model, self.tokenizer, questions, read, form, progress)
 
     def answers(self, compressed: CompressedPrompt, quiz: Quiz | None = None) -> tuple[Answer, ...]:
         """Answer a quiz, by default the prompt's, with a compressed prompt; results are remembered."""
@@ -352,10 +348,11 @@ class CompressionRun:
         cache = self.cache
         text = self.held_out
         # The model computes in its own dtype here: its weights need the memory of the bfloat16 ones.
-        self._halved.clear()
-        return_freed()
+        forget(self._halved)
         with self.stages.stage("measuring", len(text)) as advance:
-            return measure_fidelity(self.model, cache, compressed.states, text, advance)
+            fidelity = measure_fidelity(self.model, cache, compressed.states, text, advance)
+        return_freed()
+        return fidelity
 
     @property
     def _softcap(self) -> float | None:
