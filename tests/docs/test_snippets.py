@@ -35,7 +35,7 @@ SMALLER = {
     'model="handbook", messages': 'max_tokens=4, model="handbook", messages',
     "legal=contracts --adapter support=run": "legal=handbook",
 }
-"""Parts of commands, and what takes their place here: shorter files, one claim, one process, local folders."""
+"""Parts of commands, and what takes their place here: shorter files, one claim, one process."""
 BEFORE = {
     "calls.md": ["attangent tune --model {encoder} --train tickets.csv --method probe --out run"],
     "serve.md": [

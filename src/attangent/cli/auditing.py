@@ -1,7 +1,6 @@
 """The commands `audit`, `report` and `new-claims`. Heavy imports wait until one of them runs."""
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -10,7 +9,8 @@ import typer
 
 from attangent._core.deprecation import warn_deprecated
 from attangent._core.errors import AttangentError
-from attangent.cli.common_options import INTERRUPTED, AsJson, Quiet, hint
+from attangent.cli.common_options import INTERRUPTED, AsJson, Quiet
+from attangent.cli.output import hint, print_table
 
 if TYPE_CHECKING:
     from attangent.audit import Result, Run
@@ -161,7 +161,7 @@ def _print_claims(ids: list[str], paper: str | None, as_json: bool) -> None:
     from attangent.audit.registry import list_claims
 
     rows = [(claim.id, claim.nature, claim.place, claim.title) for claim in list_claims(ids, paper)]
-    _print_table(("claim", "nature", "place", "title"), rows)
+    print_table(("claim", "nature", "place", "title"), rows, no_wrap=True)
 
 
 _LISTED = (
@@ -233,7 +233,7 @@ def _print_run(run: "Run", report_path: Path) -> None:
     for result in run.results():
         verdict = Text(result.verdict.value, style=_STYLES[result.verdict.value])
         rows.append((result.claim, verdict, f"{result.seconds:.1f} s", *_deciding_line(result)))
-    _print_table(("claim", "verdict", "time", "value and bound", "quantity"), rows)
+    print_table(("claim", "verdict", "time", "value and bound", "quantity"), rows, no_wrap=True)
     summary = run.as_json()
     for headline in headlines(run.results()):
         typer.echo(headline)
@@ -263,16 +263,3 @@ def _deciding_line(result: "Result") -> tuple[str, str]:
         return "", finding.crash or "the statement gives no threshold"
     measured, bound = values(line)
     return f"{measured} {line.relation} {bound}", line.name
-
-
-def _print_table(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, no_wrap=column != columns[-1])
-    for row in rows:
-        table.add_row(*(escape(cell) if isinstance(cell, str) else cell for cell in row))
-    Console(width=None if sys.stdout.isatty() else 200).print(table)

@@ -269,9 +269,3 @@ def _into(out: Path | None) -> Iterator[None]:
     with contextlib.redirect_stdout(printed):
         yield
     write_whole(out, printed.getvalue())
-
-
-def hint(text: str, quiet: bool = False) -> None:
-    """Print what to do next, as the last line."""
-    if not quiet:
-        typer.echo(f"next: {text}")

@@ -12,6 +12,7 @@ from attangent._core.checks import check_not_negative, check_size, has_words
 from attangent._core.errors import AttangentError
 from attangent._core.progress import Bars
 from attangent.cli.common_options import AsJson, Quiet, Seed
+from attangent.cli.output import print_table
 from attangent.cli.tuning import check_base
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ def _show(report: "Report", model: str, out: Path, json_: bool, quiet: bool) -> 
         if report.rough:
             typer.echo(f"warning: {report.rough}", err=True)
         typer.echo(report.course)
-        _print_report(report)
+        print_table(("", "full prompt", "compressed", "no prompt"), report.rows())
         for line in report.details:
             typer.echo(line)
         typer.echo(f"adapter: {out}, report: {out / _REPORT}")
@@ -303,20 +304,3 @@ def _check_out(out: Path) -> None:
         raise AttangentError(f"cannot write to {out}: it is a file; pass a folder")
     if not out.resolve().parent.is_dir():
         raise AttangentError(f"cannot write {out}: there is no folder {out.resolve().parent}")
-
-
-def _print_report(report: "Report") -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="")
-    for column in ("", "full prompt", "compressed", "no prompt"):
-        table.add_column(column, overflow="fold")
-    for row in report.rows():
-        table.add_row(*(escape(cell) for cell in row))
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    with console.capture() as capture:
-        console.print(table)
-    for line in capture.get().splitlines():
-        typer.echo(line.rstrip())

@@ -13,7 +13,8 @@ import typer
 from attangent import data
 from attangent._core.errors import AttangentError
 from attangent._core.progress import Bars
-from attangent.cli.common_options import AsJson, Quiet, hint
+from attangent.cli.common_options import AsJson, Quiet
+from attangent.cli.output import hint
 
 if TYPE_CHECKING:
     from attangent.data import DataSet, FileState

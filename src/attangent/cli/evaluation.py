@@ -9,7 +9,8 @@ import typer
 from attangent._core.files import writing
 from attangent._core.tables import check_table
 from attangent.cli.common_options import AsJson, Quiet
-from attangent.cli.forecasting import DIGITS, print_notes, records
+from attangent.cli.forecasting import DIGITS, print_notes
+from attangent.cli.output import records
 from attangent.forecast import Gaps
 
 if TYPE_CHECKING:

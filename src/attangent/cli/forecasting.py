@@ -17,6 +17,7 @@ from attangent._core.files import check_file, only_writer, real_folder, remove_l
 from attangent._core.progress import Bars
 from attangent._core.tables import check_table, harmless_frame, reading_table
 from attangent.cli.common_options import AsJson, Quiet
+from attangent.cli.output import records
 from attangent.forecast import Gaps, ModelName, Reconcile
 
 if TYPE_CHECKING:
@@ -339,8 +340,3 @@ def print_notes(notes: list[str], quiet: bool) -> None:
     """Print what was changed in the data."""
     for note in notes if not quiet else []:
         typer.echo(f"note: {note}")
-
-
-def records(frame: "DataFrame") -> list[dict[str, Any]]:
-    """Return rows for JSON: null for missing values, times in ISO 8601."""
-    return json.loads(str(frame.to_json(orient="records", double_precision=12, date_format="iso")))

@@ -6,17 +6,14 @@ import platform
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from attangent._core.errors import AttangentError
 from attangent._version import __version__
 from attangent.cli.common_options import AsJson, Quiet
-
-if TYPE_CHECKING:
-    import pandas as pd
-
+from attangent.cli.output import records
 
 Plot = Annotated[Path | None, typer.Option(help="Write a figure to this file (.png, .svg or .pdf).")]
 
@@ -61,7 +58,7 @@ def stages(
         findings.plot(readings, plot)
     if json_:
         order = {"names": findings.order.names, "certainty": findings.order.certainty}
-        typer.echo(json.dumps({"stages": _records(findings.table), "order": order}, indent=1))
+        typer.echo(json.dumps({"stages": records(findings.table), "order": order}, indent=1))
     else:
         typer.echo(findings.summary())
 
@@ -100,14 +97,9 @@ def spectrum(
         singular_values.plot_spectrum(values, plot)
     table = singular_values.summarised(values)
     if json_:
-        typer.echo(json.dumps(_records(table), indent=1))
+        typer.echo(json.dumps(records(table), indent=1))
     else:
         typer.echo(table.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
-
-
-def _records(frame: "pd.DataFrame") -> list[dict[str, object]]:
-    """Convert rows to JSON values, with null for missing ones."""
-    return json.loads(str(frame.to_json(orient="records", double_precision=12)))
 
 
 EXTRAS = {

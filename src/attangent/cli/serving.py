@@ -128,12 +128,28 @@ def export(
     For a prompt, count the answers that it keeps in the engine; llama.cpp needs a running server, which
     writes the template of the slot file.
     """
+    target = folder / to if out is None else out
     if _is_tuned_folder(folder, to):
         if name or server or slots:
             raise AttangentError("--name, --server and --slots are for compressed prompts; leave them out.")
-        _export_tuned(folder, to, folder / to if out is None else out, model, json_, quiet)
-    else:
-        _export_prompt(folder, to, out, model, name, server, slots, json_, quiet)
+        _export_tuned(folder, to, target, model, json_, quiet)
+        return
+    from attangent.serving.exports.entry import ExportRequest, export_prompt
+    from attangent.serving.exports.plain import base_model
+
+    base = base_model(folder)
+    engine: Any = to  # one of the two engines: tuned folders go to the others
+    request = ExportRequest(folder, engine, target, name or folder.resolve().name, server, slots)
+    from attangent.adapters.hub import load_causal_lm
+
+    network, tokenizer = load_causal_lm(model or base)
+    with Bars(quiet or json_) as bars:
+        result = export_prompt(network, tokenizer, request, bars.show)
+    if json_:
+        typer.echo(json.dumps(_as_json(result), indent=1))
+    elif not quiet:
+        for line in _lines(result, request, model or base):
+            typer.echo(line)
 
 
 def _is_tuned_folder(folder: Path, to: Target) -> bool:
@@ -161,36 +177,6 @@ def _export_tuned(folder: Path, to: Any, out: Path, model: str | None, json_: bo
         typer.echo(json.dumps({"folder": str(out), "to": to}, indent=1))
     elif not quiet:
         typer.echo(f"exported to {out}; {out / 'README.md'} shows how to load it")
-
-
-def _export_prompt(
-    folder: Path,
-    to: Target,
-    out: Path | None,
-    model: str | None,
-    name: str | None,
-    server: str | None,
-    slots: Path | None,
-    json_: bool,
-    quiet: bool,
-) -> None:
-    from attangent.serving.exports.entry import ExportRequest, export_prompt
-    from attangent.serving.exports.plain import base_model
-
-    base = base_model(folder)
-    target = folder / to if out is None else out
-    engine: Any = to  # one of the two engines: `export` has sent the others elsewhere
-    request = ExportRequest(folder, engine, target, name or folder.resolve().name, server, slots)
-    from attangent.adapters.hub import load_causal_lm
-
-    network, tokenizer = load_causal_lm(model or base)
-    with Bars(quiet or json_) as bars:
-        export = export_prompt(network, tokenizer, request, bars.show)
-    if json_:
-        typer.echo(json.dumps(_as_json(export), indent=1))
-    elif not quiet:
-        for line in _lines(export, request, model or base):
-            typer.echo(line)
 
 
 def _as_json(export: "Export") -> dict[str, Any]:
