@@ -189,6 +189,7 @@ def test_settings_become_what_the_dataclass_declares():
             {"steps": 3, "dog": 1},
             "unknown settings dog of a walk, expected some of notes",
         ),
+        ({"steps": "\ud800"}, "a walk: .*surrogates not allowed"),
         ([1], "a walk is list, expected a table of settings"),
     ],
 )

@@ -68,5 +68,8 @@ def test_it_is_frozen_and_survives_a_file():
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.size = 3  # type: ignore[misc]
     assert NTKConfig.from_dict(config.as_dict()) == config
+    for settings in (3, ["size"]):
+        with pytest.raises(AttangentError, match="expected them by name"):
+            NTKConfig.from_dict(settings)
     with pytest.raises(AttangentError, match="unknown settings colour"):
         NTKConfig.from_dict({"colour": 1})

@@ -188,7 +188,7 @@ def settings_of(kind: type[_Settings], content: Any, what: str) -> _Settings:
     check_names(map(str, content), (field.name for field in fields(kind)), what)  # pyright: ignore[reportArgumentType]
     try:
         return msgspec.convert(dict(content), kind, dec_hook=_as_path)
-    except (msgspec.ValidationError, RecursionError) as error:
+    except (msgspec.ValidationError, RecursionError, UnicodeEncodeError) as error:
         raise AttangentError(f"{what}: {str(error).replace(' - at `$`', '')}") from None
 
 

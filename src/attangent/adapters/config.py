@@ -118,6 +118,8 @@ class NTKConfig:
         Raises:
             AttangentError: If a name is unknown or a value does not fit.
         """
+        if not isinstance(settings, dict):
+            raise AttangentError(f"the settings are {type(settings).__name__}, expected them by name")
         check_names(settings, (field.name for field in fields(cls)), "an adapter")
         values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in settings.items()}
         return cls(**values)

@@ -59,7 +59,7 @@ class NTKPeftConfig(PeftConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.peft_type = NTKPeftType.ATTANGENT_NTK  # pyright: ignore[reportAttributeAccessIssue]
-        config = self.ntk if isinstance(self.ntk, NTKConfig) else NTKConfig.from_dict(dict(self.ntk))
+        config = self.ntk if isinstance(self.ntk, NTKConfig) else NTKConfig.from_dict(self.ntk)
         self.ntk = config.as_dict()
         if config.modules_to_save:
             names = [*(self.modules_to_save or []), *config.modules_to_save]

@@ -48,7 +48,7 @@ def test_blank_states_have_the_shapes(name, layer):
     }
 
 
-@pytest.mark.parametrize("shapes", [None, [], {"Z": 3}, {"Z": [2, 0]}, {"Z": ["2"]}])
+@pytest.mark.parametrize("shapes", [None, [], {"Z": 3}, {"Z": [2, 0]}, {"Z": ["2"]}, {"Z": [True]}])
 def test_shapes_that_cannot_be_are_refused(shapes):
     with pytest.raises(AttangentError, match="expected lists of sizes"):
         blank_states({"layer": {"shapes": shapes}})

@@ -62,6 +62,9 @@ def test_impossible_settings_are_refused():
         Learned(normal(3, 4), torch.zeros(3), activation="relu")  # type: ignore[arg-type]
     with pytest.raises(AttangentError, match="bias has shape"):
         Learned(normal(3, 4), torch.zeros(4))
+    for bias in (torch.zeros(3, dtype=torch.long), torch.full((3,), torch.nan)):
+        with pytest.raises(AttangentError, match="bias"):
+            Learned(normal(3, 4), bias)
     with pytest.raises(AttangentError, match="size is 1"):
         Learned.draw(4, 1, seed=0)
     for damping in (normal(5, 4), normal(2, 1, 4), normal(1, 3), normal(2, 4) * torch.nan):

@@ -69,7 +69,7 @@ def _shapes_of(described: Any) -> dict[str, list[int]]:
 
 
 def _is_shape(shape: Any) -> bool:
-    return isinstance(shape, list) and all(isinstance(size, int) and size > 0 for size in shape)
+    return isinstance(shape, list) and all(type(size) is int and size > 0 for size in shape)
 
 
 def rebuild_state(described: Any, tensors: dict[str, Tensor]) -> State:

@@ -117,6 +117,7 @@ class Learned(FeatureMap):
             raise AttangentError(
                 f"bias has shape {tuple(bias.shape)}, expected {tuple(weight.shape[:-1])}: one entry per row"
             )
+        check_weights("bias", bias.unsqueeze(-1))
         check_choice("activation", activation, get_args(Activation))
         super().__init__(weight.shape[-1], weight.shape[-2] + 1)
         self.activation: Activation = activation
