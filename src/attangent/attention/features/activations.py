@@ -62,7 +62,7 @@ class Elu(_Elementwise):
         # elu' is min(elu + 1, 1): the features give the slope without another exponential
         return w.clamp_(max=1).mul_(grad_w).mul_(self._scale), ()
 
-    def affine(self) -> Affine | None:
+    def affine(self, dtype: torch.dtype = torch.float32) -> Affine | None:
         return Affine("elu")
 
 
@@ -184,9 +184,9 @@ class Learned(FeatureMap):
         grads = damped(grad_weight, self.damping).to(self.weight.dtype), grad_bias
         return grad_y @ self.acting_weight(x.dtype), grads
 
-    def affine(self) -> Affine | None:
-        weight = self.acting_weight(torch.float32)
-        bias = self.bias.to(torch.float32)
+    def affine(self, dtype: torch.dtype = torch.float32) -> Affine | None:
+        weight = self.acting_weight(dtype)
+        bias = self.bias.to(dtype)
         if weight.ndim == 2:
             weight = weight.unsqueeze(0)
             bias = bias.unsqueeze(0)

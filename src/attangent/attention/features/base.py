@@ -24,16 +24,16 @@ AffineKind = Literal["elu", "learned-elu", "learned-gelu", "exponential"]
 
 
 class Affine(NamedTuple):
-    """A map in the form that compiled code reads: one function of affine functions of the query.
+    """A map in the form that compiled code and decoding read: one function of affine functions of the query.
 
     phi(x) = e^level [1, act(W x + b)] for the learned kinds and e^level exp(W x + b) for exponentials. The
     kind `elu` has no weights: phi(x) = elu(x d^(-1/4)) + 1.
 
     Attributes:
         kind: Which function.
-        weight: W (heads or 1, rows, d) in float32.
-        bias: b (heads or 1, rows) in float32; None stands for 0.
-        level: level (heads,) in float32; None stands for 0.
+        weight: W (heads or 1, rows, d).
+        bias: b (heads or 1, rows); None stands for 0.
+        level: level (heads,); None stands for 0.
     """
 
     kind: AffineKind
@@ -154,8 +154,15 @@ class FeatureMap(nn.Module):
         """
         raise NotImplementedError
 
-    def affine(self) -> Affine | None:
-        """Return the map in the form that compiled code reads; None if it has no such form."""
+    def affine(self, dtype: torch.dtype = torch.float32) -> Affine | None:
+        """Return the map as a function of affine functions; None if it has no such form.
+
+        Args:
+            dtype: Dtype of the weights.
+
+        Returns:
+            The form.
+        """
         return None
 
     def affine_gradients(self, weight: HeadWeights, bias: Tensor) -> tuple[Tensor, ...]:

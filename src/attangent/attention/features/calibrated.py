@@ -78,9 +78,9 @@ class Calibrated(FeatureMap):
         grad_x, of_map = self.inner.pullback(self._inputs(x), w, grad_w)
         return grad_x * self._factor(x), of_map
 
-    def affine(self) -> Affine | None:
+    def affine(self, dtype: torch.dtype = torch.float32) -> Affine | None:
         # W/scale and b - W mean/scale replace W and b
-        inner = self.inner.affine()
+        inner = self.inner.affine(dtype)
         if inner is None or inner.weight is None or inner.level is not None:
             return None
         weight = inner.weight * self._factor(inner.weight)

@@ -200,10 +200,10 @@ class Anchors(Exponential):
         grad_keys = (grad_scores.mT @ x).sum_to_size(self.keys.shape)
         return grad_scores @ keys, (damped(grad_keys, self.damping).to(self.keys.dtype),)
 
-    def affine(self) -> Affine | None:
+    def affine(self, dtype: torch.dtype = torch.float32) -> Affine | None:
         if self.softcap is not None:
             return None
-        keys = self.acting_keys(torch.float32)
+        keys = self.acting_keys(dtype)
         return Affine("exponential", (keys if keys.ndim == 3 else keys.unsqueeze(0)) / math.sqrt(self.dim))
 
     def affine_gradients(self, weight: HeadWeights, bias: Tensor) -> tuple[Tensor, ...]:

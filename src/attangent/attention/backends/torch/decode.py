@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from attangent.attention.backends.cpu import decoding
 from attangent.attention.backends.torch.tokens import flash, supports_flash
-from attangent.attention.features import Anchors, Calibrated, Elu, Learned
+from attangent.attention.features.base import Affine
 from attangent.attention.masks import Mask
 from attangent.attention.prefix import Prefix, RaggedTokens, by_state_head, query_gain, similar_heads, stacked
 from attangent.attention.shapes import Keys, Outputs, Queries, RowNumbers, StateMass, StateZ, Values
@@ -98,11 +98,8 @@ class Folded(NamedTuple):
     @classmethod
     def of(cls, prefix: Prefix, scale: float, query: Queries) -> "Folded":
         """Fold a prefix for queries like `query`."""
-        tensors = _watched(prefix)
-        nothing = not isinstance(prefix, RaggedTokens) and not any(
-            bool(part.any()) for part in prefix.weights()
-        )
-        return cls(fold(prefix, scale, query), tensors, sum(map(_version_of, tensors)), nothing)
+        has_weights = isinstance(prefix, RaggedTokens) or any(bool(part.any()) for part in prefix.weights())
+        return cls.watching(fold(prefix, scale, query), [prefix])._replace(is_nothing=not has_weights)
 
     @classmethod
     def of_rows(
@@ -114,17 +111,12 @@ class Folded(NamedTuple):
     ) -> "Folded | None":
         """Fold the prefixes of groups of rows; None if no row has one. `folds` remembers each prefix."""
         prefixes = [prefix for _, prefix in groups]
-        if not any(prefix is not None for prefix in prefixes):
+        if all(prefix is None for prefix in prefixes):
             return None
-        folded = [
-            (rows, None if prefix is None else _remembered(prefix, scale, query, folds))
-            for rows, prefix in groups
-        ]
-        possible = all(
-            (alone is None) == (prefix is None)
-            for (_, alone), (_, prefix) in zip(folded, groups, strict=True)
-        )
-        return cls.watching(together(folded) if possible else None, prefixes)
+        alone = [None if prefix is None else _remembered(prefix, scale, query, folds) for prefix in prefixes]
+        rows = [of_group for of_group, _ in groups]
+        possible = alone.count(None) == prefixes.count(None)
+        return cls.watching(together(list(zip(rows, alone, strict=True))) if possible else None, prefixes)
 
     @classmethod
     def watching(
@@ -164,19 +156,6 @@ def _remembered(prefix: Prefix, scale: float, query: Queries, folds: Folds | Non
     return known[1]
 
 
-class _Units(NamedTuple):
-    """The map receives (gain x - mean)/size of queries x, and its masses are multiplied by e^level.
-
-    mean is (heads or 1, d), size and level (heads or 1); `heads` is the number of heads of the queries.
-    """
-
-    mean: Float[Tensor, "some_heads dim"]
-    size: Float[Tensor, " some_heads"]
-    level: Float[Tensor, " some_heads"]
-    gain: float
-    heads: int
-
-
 def fold(prefix: Prefix, scale: float, query: Queries) -> PrefixAlone | None:
     """Fold everything into the weights of the prefix, for queries of the same heads and type.
 
@@ -190,17 +169,14 @@ def fold(prefix: Prefix, scale: float, query: Queries) -> PrefixAlone | None:
     features = prefix.features
     Z, masses = (weight.detach().to(dtype) for weight in prefix.weights())
     masses = masses.abs() if features.positive else masses
-    if isinstance(features, Elu):
+    affine = features.affine(dtype)
+    if affine is None:
+        return None
+    if affine.kind == "elu":
         return _fold_elu(Z, masses, gain, heads)
-    units = _Units(Z.new_zeros(1, features.dim), Z.new_ones(1), Z.new_zeros(1), gain, heads)
-    if isinstance(features, Calibrated):
-        units = _Units(features.mean.to(Z), features.scale.to(Z), features.level.to(Z), gain, heads)
-        features = features.inner
-    if isinstance(features, Anchors) and features.softcap is None:
-        return _fold_anchors(features.acting_keys(Z.dtype).to(Z), Z, masses, units)
-    if isinstance(features, Learned) and features.activation == "gelu":
-        return _fold_learned(features.acting_weight(Z.dtype).to(Z), features.bias.to(Z), Z, masses, units)
-    return None
+    if affine.kind == "exponential":
+        return _fold_anchors(affine, Z, masses, gain, heads)
+    return _fold_learned(affine, Z, masses, gain, heads) if affine.kind == "learned-gelu" else None
 
 
 def _fold_elu(Z: StateZ, masses: StateMass, gain: float, heads: int) -> PrefixAlone | None:
@@ -221,22 +197,21 @@ def _fold_elu(Z: StateZ, masses: StateMass, gain: float, heads: int) -> PrefixAl
 
 
 def _fold_learned(
-    weight: Tensor, bias: Tensor, Z: StateZ, masses: StateMass, units: _Units
+    affine: Affine, Z: StateZ, masses: StateMass, gain: float, heads: int
 ) -> PrefixAlone | None:
-    """Fold u = (Z_0 + gelu(y) Z_1) / k_0 and l = log k_0; None if another feature than the constant has mass.
-
-    weight is (heads or 1, r - 1, d) and bias (heads or 1, r - 1).
-    """
+    """Fold u = (Z_0 + gelu(y) Z_1) / k_0 and l = log k_0; None if more than the constant has mass."""
     if bool((masses[:, 0] <= 0).any()) or bool((masses[:, 1:] != 0).any()):
         return None
     # with t = y/sqrt 2, gelu(y) = (t + t erf t)/sqrt 2: the roots move into the weights
-    weight = weight.expand(len(Z), -1, -1) / units.size[:, None, None] * math.sqrt(0.5)
-    bias = bias.expand(len(Z), -1) * math.sqrt(0.5) - (weight @ units.mean.unsqueeze(-1)).squeeze(-1)
+    assert affine.weight is not None
+    assert affine.bias is not None
+    weight = affine.weight.expand(len(Z), -1, -1) * (gain * math.sqrt(0.5))
+    bias = affine.bias.expand(len(Z), -1) * math.sqrt(0.5)
     Z = Z / masses[:, :1, None]
-    constant = (masses[:, :1].log() + units.level[:, None]).unsqueeze(2)
-    parts = (units.gain * weight).mT, bias.unsqueeze(1), Z[:, :1], Z[:, 1:] * math.sqrt(0.5)
-    merge = decoding.merge_learned(*parts, constant, units.heads)
-    sharing = units.heads // len(Z)
+    constant = _leveled(affine, masses[:, :1].log()).unsqueeze(2)
+    parts = weight.mT, bias.unsqueeze(1), Z[:, :1], Z[:, 1:] * math.sqrt(0.5)
+    merge = decoding.merge_learned(*parts, constant, heads)
+    sharing = heads // len(Z)
     columns, bias, first, rest = (part.repeat_interleave(sharing, dim=0) for part in parts)
     constant = constant.repeat_interleave(sharing, dim=0).unsqueeze(0)
 
@@ -258,14 +233,24 @@ class _VirtualTokens(NamedTuple):
     values: Float[Tensor, "r value_dim"]
 
 
-def _fold_anchors(keys: Tensor, Z: StateZ, masses: StateMass, units: _Units) -> PrefixAlone | None:
-    """Fold u = softmax(t) U and l = logsumexp(t) with t = q c + b; keys are (heads or 1, r, d)."""
+def _leveled(affine: Affine, logs: Tensor) -> Tensor:
+    """Add the level of each head to logarithms of its masses."""
+    return logs if affine.level is None else logs + affine.level[:, None]
+
+
+def _fold_anchors(
+    affine: Affine, Z: StateZ, masses: StateMass, gain: float, heads: int
+) -> PrefixAlone | None:
+    """Fold u = softmax(t) U and l = logsumexp(t) with t = q c + b."""
     if not _have_mass(Z, masses):
         return None
-    keys = (keys / units.size[:, None, None] / math.sqrt(keys.shape[-1])).expand(len(Z), -1, -1)
-    shift = units.level[:, None] - (keys @ units.mean.unsqueeze(-1)).squeeze(-1)
-    parts = units.gain * keys, masses.log() + shift, _values(Z, masses)
-    return _fold_tokens([_VirtualTokens(*each) for each in zip(*parts, strict=True)], units.heads)
+    assert affine.weight is not None
+    keys = gain * affine.weight.expand(len(Z), -1, -1)
+    bias = _leveled(affine, masses.log())
+    if affine.bias is not None:
+        bias = bias + affine.bias
+    parts = keys, bias, _values(Z, masses)
+    return _fold_tokens([_VirtualTokens(*each) for each in zip(*parts, strict=True)], heads)
 
 
 def fold_ragged(prefix: RaggedTokens, gain: float, heads: int, dtype: torch.dtype) -> PrefixAlone | None:
