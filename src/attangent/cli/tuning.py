@@ -300,8 +300,10 @@ def _facts(metrics: dict[str, Any], max_tokens: int) -> str:
 
 
 def _print_summary(runs: list[dict[str, Any]], out: Path) -> None:
+    from attangent.tuning.pipeline import TuningRuns
+
     first = runs[0]
-    name = next(name for name in ("eval_accuracy", "eval_rmse", "eval_loss") if name in first)
+    name = TuningRuns(runs).score
     values = [metrics[name] for metrics in runs]
     rows = first["rows_scored"]
     spread = f" ± {_score(name, statistics.stdev(values), rows)}" if len(values) > 1 else ""
