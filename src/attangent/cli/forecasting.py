@@ -47,7 +47,9 @@ def forecast(
     id_: Annotated[
         str | None,
         typer.Option(
-            "--id", help="Column of ids, for a file with one row per series and time. Default: unique_id."
+            "--id",
+            help="Column of ids, or several (store,item), for a file with one row per series and time. "
+            "Default: unique_id.",
         ),
     ] = None,
     date: Annotated[

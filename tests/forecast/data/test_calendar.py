@@ -86,3 +86,8 @@ def test_the_calendar_decides_and_numbers_are_looked_at():
 )
 def test_a_step_is_named_in_words(size, name):
     assert TimeStep("fixed", size).describe() == name
+
+
+def test_months_as_excel_writes_them():
+    times = parse_dates(pd.Series(["Nov-23", "Dec-23", "Jan-24"]))
+    assert list(times) == list(pd.date_range("2023-11-01", periods=3, freq="MS"))

@@ -276,3 +276,47 @@ def test_latin_1_and_utf_16(csv):
         found = read_frame(csv)
         assert found.frame["Stück"].tolist() == [k + 0.5 for k in range(20)]
         assert any("Latin-1" in note for note in found.notes) == (encoding == "latin-1")
+
+
+@pytest.mark.parametrize("months", [[1, 2, 3, 4], ["Jan", "Feb", "Mar", "Apr"]])
+def test_columns_of_years_and_months_are_joined(csv, months):
+    rows = pd.DataFrame({"Year": 2023, "Month": months, "value": [3.0, 5.0, 4.0, 6.0]})
+    rows.to_csv(csv, index=False)
+    found = read_frame(csv)
+    assert found.frame["value"].to_dict() == dict(
+        zip(pd.date_range("2023-01-01", periods=4, freq="MS"), rows["value"], strict=True)
+    )
+    assert found.notes == ["times were read from the columns 'Year' and 'Month'"]
+    long = pd.concat([rows.assign(shop="a"), rows.assign(shop="b", value=0)])
+    found = read_series(long, SeriesColumns("shop", None, ("value",)))
+    assert (found.ids, str(found.last[0].date())) == (["a", "b"], "2023-04-01")
+
+
+def test_months_and_years_of_other_tables_stay(csv):
+    rows = pd.DataFrame({"day": HOURS.strftime("%d.%m.%Y %H:%M"), "year": 5, "month": np.arange(48)})
+    rows.to_csv(csv, index=False)
+    assert list(read_frame(csv).frame) == ["year", "month"]
+
+
+def test_two_columns_tell_series_apart(csv):
+    days = pd.date_range("2024-01-01", periods=5)
+    parts = [
+        pd.DataFrame({"store": store, "item": item, "day": days, "sold": np.arange(5.0) + k})
+        for k, (store, item) in enumerate([("a", "x"), ("a", "y"), ("b", "x"), ("b", "y")])
+    ]
+    pd.concat(parts).to_csv(csv, index=False)
+    with pytest.raises(AttangentError, match=r"two columns together.*--id store,item"):
+        read_frame(csv)
+    with pytest.raises(AttangentError, match=r"name it too .--id store,COLUMN."):
+        read_series(csv, SeriesColumns("store", None, ("sold",)))
+    for source in (csv, pd.read_csv(csv)):
+        found = read_series(source, SeriesColumns("store,item", None, ("sold",)))
+        assert found.ids == ["a/x", "a/y", "b/x", "b/y"]
+        assert found.series[3].tolist() == [3.0, 4.0, 5.0, 6.0, 7.0]
+
+
+def test_a_spreadsheet_is_named_as_one(tmp_path):
+    path = tmp_path / "sales.xlsx"
+    path.write_bytes(b"PK")
+    with pytest.raises(AttangentError, match=r"sales.xlsx is a spreadsheet.*save it as CSV"):
+        read_frame(path)

@@ -86,6 +86,10 @@ def _readings(text: pd.Series) -> Iterator[pd.DatetimeIndex]:
         days = weeks[0] + "-W" + weeks[1].str.zfill(2) + "-" + weeks[2].fillna("1")
         yield _naive(pd.to_datetime(days, format="%G-W%V-%u", errors="coerce", utc=True))
         return
+    months = text.str.extract(r"^([A-Za-z]{3})-(\d{2})$")  # Excel's mmm-yy
+    if months[0].notna().all():
+        yield _naive(pd.to_datetime(months[0] + months[1], format="%b%y", errors="coerce", utc=True))
+        return
     times = _naive(pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True))
     yield times
     if times.isna().any():

@@ -11,7 +11,7 @@ from attangent._core.errors import AttangentError
 from attangent.forecast.data.calendar import as_times
 from attangent.forecast.data.panel import Array
 from attangent.forecast.data.series import SeriesSet
-from attangent.forecast.data.tables import as_frame, listed
+from attangent.forecast.data.tables import as_frame, listed, with_dates
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,8 @@ def _by_id(
     series: SeriesSet, frame: pd.DataFrame, names: Sequence[str], what: str
 ) -> dict[Any, pd.DataFrame]:
     columns = series.columns
+    if columns.time not in frame.columns:
+        frame = with_dates(frame, [])
     for name in (columns.id, columns.time, *names):
         if name not in frame.columns:
             raise AttangentError(f"{what} has no column {name!r}, it has {listed(frame.columns)}")

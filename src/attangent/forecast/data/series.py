@@ -19,6 +19,7 @@ from attangent.forecast.data.tables import (
     no_target,
     only_dates,
     read_numbers,
+    with_dates,
 )
 
 SNAP = 0.25
@@ -134,8 +135,13 @@ def read_series(
     frame = as_frame(source, [name for name in (columns.id,) if name is not None], notes)
     if len(frame) == 0:
         raise AttangentError("the table has no rows, expected at least three per series")
-    if columns.id is not None and columns.time is None:
-        columns = replace(columns, time=only_dates(frame, (columns.id, *columns.targets), notes))
+    if columns.time is None:
+        dated = with_dates(frame, notes)
+        time = "date" if dated is not frame else None
+        if columns.id is not None and time is None:
+            time = only_dates(frame, (columns.id, *columns.targets), notes)
+        frame = dated
+        columns = replace(columns, time=time)
     rows = (
         column_rows(frame, columns.time, columns.targets, notes)
         if columns.id is None
@@ -190,10 +196,10 @@ def _long_rows(frame: pd.DataFrame, columns: SeriesColumns, notes: list[str]) ->
         notes.append("rows were not in order of time and were sorted")
     rows = rows.reset_index(drop=True)
     rows["value"] = rows["value"].where(np.isfinite(rows["value"]))
-    return _once(rows, notes)
+    return _once(rows, columns, notes)
 
 
-def _once(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+def _once(rows: pd.DataFrame, columns: SeriesColumns, notes: list[str]) -> pd.DataFrame:
     """Average the hour that clocks show twice in autumn; skip series that repeat a time otherwise."""
     again = np.flatnonzero(rows.duplicated(["code", "time"]))
     if len(again) == 0:
@@ -209,7 +215,8 @@ def _once(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     first = rows.iloc[again[0]]
     problem = (
         f"{len(again)} rows repeat a time of their series: row {first['row']} is a second one of id "
-        f"{{}} at {first['time']}; add the column that tells them apart to the id, or sum them first"
+        f"{{}} at {first['time']}; if another column tells them apart, name it too "
+        f"(--id {columns.id},COLUMN); otherwise sum them first"
     )
     return _without(rows, rows["code"].to_numpy()[again], "repeat a time", problem, notes)
 

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ _MISSING = [
     "#VALUE!",
 ]
 _DATE_NAMES = ("date", "datetime", "timestamp", "time", "ds", "day", "month", "year", "datum")
+_SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _SEPARATORS = (",", ";", "\t", "|")
 _EMPTY = ["", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NULL", "null", "NaN", "nan", "-nan", "None"]
 _POINT = r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?"
@@ -52,24 +54,35 @@ def as_frame(source: Any, text: Sequence[str] = (), notes: list[str] | None = No
 
     Args:
         source: Frame, path, or list of paths.
-        text: Columns of files that are read as text, such as ids with leading zeros.
+        text: Columns of files that are read as text, such as ids with leading zeros. Several names with
+            commas between them, such as "store,item", stand for a column that joins theirs.
         notes: List that receives notes on how files were read.
     """
+    joined = {name: [part.strip() for part in name.split(",")] for name in text if "," in name}
+    text = [*text, *(part for parts in joined.values() for part in parts)]
     if isinstance(source, pd.DataFrame):
-        return source
-    if hasattr(source, "to_pandas"):
-        return source.to_pandas()
-    if isinstance(source, str | Path):
-        return read_table(Path(source), text, notes)
-    if isinstance(source, Sequence) and source and all(isinstance(path, str | Path) for path in source):
-        return pd.concat([read_table(Path(path), text, notes) for path in source], ignore_index=True)
-    raise AttangentError(f"{type(source).__name__} cannot be read as series; pass a frame or a file")
+        frame = source
+    elif hasattr(source, "to_pandas"):
+        frame = source.to_pandas()
+    elif isinstance(source, str | Path):
+        frame = read_table(Path(source), text, notes)
+    elif isinstance(source, Sequence) and source and all(isinstance(path, str | Path) for path in source):
+        frame = pd.concat([read_table(Path(path), text, notes) for path in source], ignore_index=True)
+    else:
+        raise AttangentError(f"{type(source).__name__} cannot be read as series; pass a frame or a file")
+    for name, parts in joined.items():
+        if name not in frame.columns and {*parts} <= {*frame.columns}:
+            first, *rest = (frame[part].astype(str) for part in parts)
+            frame = frame.assign(**{name: first.str.cat(rest, sep="/")})
+    return frame
 
 
 def read_table(path: Path, text: Sequence[str] = (), notes: list[str] | None = None) -> pd.DataFrame:
     """Read a CSV (plain or compressed) or Parquet file, strip column names and drop empty rows."""
     if not path.is_file():
         raise AttangentError(f"{path} is not a file")
+    if path.suffix.lower() in _SPREADSHEETS:
+        raise AttangentError(f"{path} is a spreadsheet, expected a CSV or Parquet file; save it as CSV")
     if path.suffix == ".parquet":
         frame = _read_parquet(path)
         separator = ","
@@ -187,7 +200,11 @@ def take_times(
     """Return the frame without its times, and the times: those of the index, a column, or row numbers."""
     if isinstance(frame.index, pd.DatetimeIndex):
         return frame, frame.index
-    name = time if time is not None else _find_dates(frame, targets)
+    name = time
+    if name is None:
+        others = [column for column in frame.columns if column not in targets]
+        seconds = others[:1] if len(others) > 1 and _looks_like_seconds(frame[others[0]]) else []
+        name = next(iter(_date_columns(frame, targets) or seconds), None)
     if name is None:
         notes.append("no column of dates was found: rows are taken as equally spaced")
         return frame, pd.RangeIndex(len(frame))
@@ -198,16 +215,31 @@ def take_times(
     return frame.drop(columns=name), parse_dates(pd.Series(frame[name]), notes)
 
 
-def _find_dates(frame: pd.DataFrame, targets: tuple[str, ...]) -> str | None:
-    others = [column for column in frame.columns if column not in targets]
-    for column in others:
-        if str(column).lower() in _DATE_NAMES:
-            return column
-    for column in others:
-        if not pd.api.types.is_numeric_dtype(frame[column]) and _looks_like_dates(pd.Series(frame[column])):
-            return column
-    first = others[0] if len(others) > 1 else None
-    return first if first is not None and _looks_like_seconds(frame[first]) else None
+def _date_columns(frame: pd.DataFrame, others: Sequence[str | None]) -> list[str]:
+    """Return the columns whose cells are dates, those with usual names first; if none, usual names alone."""
+    names = [name for name in frame.columns if name not in others]
+    usual = [name for name in names if str(name).lower() in _DATE_NAMES]
+    dates = [
+        name
+        for name in dict.fromkeys([*usual, *names])
+        if not pd.api.types.is_numeric_dtype(frame[name]) and _looks_like_dates(pd.Series(frame[name]))
+    ]
+    return dates or usual
+
+
+def with_dates(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Join columns called year and month, and day if there is one, to a column `date`."""
+    names = {str(name).lower(): name for name in frame.columns}
+    parts = [names[name] for name in ("year", "month", "day") if name in names]
+    if not {"year", "month"} <= {*names} or {"date", "ds"} & {*names}:
+        return frame
+    first, *rest = (frame[part].astype(str) for part in parts)
+    try:
+        times = parse_dates(first.str.cat(rest, sep="-"))
+    except AttangentError:  # the columns hold something else
+        return frame
+    notes.append(f"times were read from the columns {' and '.join(map(repr, parts))}")
+    return frame.drop(columns=parts).assign(date=times)
 
 
 def only_dates(frame: pd.DataFrame, others: Sequence[str | None], notes: list[str]) -> str:
@@ -223,13 +255,7 @@ def only_dates(frame: pd.DataFrame, others: Sequence[str | None], notes: list[st
     """
     if "ds" in frame.columns:
         return "ds"
-    names = [name for name in frame.columns if name not in others]
-    dates = [
-        name
-        for name in names
-        if not pd.api.types.is_numeric_dtype(frame[name]) and _looks_like_dates(pd.Series(frame[name]))
-    ]
-    dates = dates or [name for name in names if str(name).lower() in _DATE_NAMES]
+    dates = _date_columns(frame, others)
     if len(dates) == 1:
         notes.append(f"times were read from column {dates[0]!r}")
         return dates[0]
@@ -311,10 +337,21 @@ def _averaged(
             for name in frame.columns
             if not pd.DataFrame({"a": frame[name].to_numpy(), "b": times}).duplicated().any()
         ]
-        text = [name for name in apart if not pd.api.types.is_numeric_dtype(frame[name])] or apart
+        text = [name for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name])]
+        pairs = [
+            f"{first},{second}"
+            for first, second in combinations(text[:MOST_OPTIONS], 2)
+            if not frame[[first, second]].assign(time=np.asarray(times)).duplicated().any()
+        ]
+        single = [name for name in apart if name in text] or ([] if pairs else apart)
         advice = "sum or average them first"
-        if text:
-            advice = f"column {text[0]!r} tells them apart: pass it as the id (--id {text[0]})"
+        if single:
+            name = shlex.quote(str(single[0]))
+            advice = f"column {single[0]!r} tells them apart: pass it as the id (--id {name})"
+        elif pairs:
+            advice = (
+                f"two columns together tell them apart: pass them as the id (--id {shlex.quote(pairs[0])})"
+            )
         raise AttangentError(
             f"{repeated} of {len(times)} rows repeat a time, so the table holds several series below each "
             f"other; {advice}"

@@ -46,7 +46,8 @@ class SeriesForecaster:
         period: Number of steps after which the calendar repeats; by default 12 for months, 7 for days, ...
             Weekly series, and those sampled several times per day, choose between two by held-out errors.
         freq: Step between times as pandas writes it ("D", "MS"), or a number; by default found.
-        id_col: Column of ids in a long table; None if every target column is a series.
+        id_col: Column of ids in a long table, or several ("store,item"); None if every target column is a
+            series.
         time_col: Column of times; None takes the only column of dates.
         target_col: Column of values, or several if `id_col` is None; an empty sequence takes all numeric
             columns.
