@@ -91,6 +91,8 @@ def test_tables_as_excel_writes_them(tmp_path):
     for number, encoding in enumerate(("utf-8", "utf-8-sig", "utf-16")):
         (tmp_path / f"{number}.csv").write_bytes(table.encode(encoding))
         assert list(read_records(tmp_path / f"{number}.csv")) == rows
+    (tmp_path / "named.csv").write_text("sep=;\n" + table)
+    assert list(read_records(tmp_path / "named.csv")) == rows
     (tmp_path / "old.csv").write_bytes(table.replace(";", "\t").replace("Grüße\t", "Grüße;").encode("cp1252"))
     with pytest.warns(LegacyEncodingWarning, match=r"old.csv is not UTF-8 and was read as Windows-1252"):
         assert list(read_records(tmp_path / "old.csv")) == rows

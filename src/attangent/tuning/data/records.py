@@ -8,6 +8,7 @@ import codecs
 import csv
 import gzip
 import json
+import re
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from attangent._core.errors import AttangentError
 from attangent._core.tables import MOST_COLUMNS, check_columns
 
 _SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+_SEPARATOR = re.compile(r"sep=(.)\r?\n")
 SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
 
@@ -89,8 +91,14 @@ def _text_rows(file: TextIO, kind: str, path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _delimiter(file: TextIO) -> str:
-    """Return the separator of a table: the most frequent of comma, semicolon and tab in its header."""
+    """Return the separator of a table: the most frequent of comma, semicolon and tab in its header.
+
+    Excel may name it in a line of its own before the header (`sep=;`), which is skipped.
+    """
     header = file.readline()
+    named = _SEPARATOR.fullmatch(header)
+    if named is not None:
+        return named[1]
     file.seek(0)
     return max(",;\t", key=header.count)
 
@@ -104,7 +112,10 @@ def _table_rows(file: TextIO, delimiter: str, path: Path) -> Iterator[dict[str, 
         check_columns(names, path)
         for number, row in enumerate(rows, 1):
             if None in row:
-                raise AttangentError(f"{path}, row {number} has more cells than the header has names")
+                raise AttangentError(
+                    f"{path}, row {number} has more cells than the header has names; put quotes around cells "
+                    f"with {delimiter!r} in them."
+                )
             yield row
     except csv.Error as error:
         raise AttangentError(f"{path} is not a table: {error}") from None
