@@ -119,13 +119,17 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
         chosen = {row["document"]: row for row in rows if (row["method"], row["times"]) == (method, many)}
         counts = [str(chosen[name]["kept"]) if name in chosen else "-" for name in names]
         label = method if many == 1 else f"{method}, {many}x"
-        lines.append(f"| {label} | {' | '.join(counts)} | {sum(row['kept'] for row in chosen.values())} |")
+        total = str(sum(row["kept"] for row in chosen.values()))
+        total += f" ({len(chosen)})" if len(chosen) < len(names) else ""
+        lines.append(f"| {label} | {' | '.join(counts)} | {total} |")
         if any("claimed" in row for row in chosen.values()):
             claims = [
                 f"{chosen[name]['claimed']:.0%} of {chosen[name]['facts']}" if name in chosen else "-"
                 for name in names
             ]
-            lines.append(f"| its quiz claims | {' | '.join(claims)} | |")
+            facts = sum(row["facts"] for row in chosen.values())
+            kept = sum(row["claimed"] * row["facts"] for row in chosen.values())
+            lines.append(f"| its quiz claims | {' | '.join(claims)} | {kept / facts:.0%} of {facts} |")
     return "\n".join(lines)
 
 
