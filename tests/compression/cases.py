@@ -73,6 +73,36 @@ def tiny_llama(seed=0, layers=3, kv_heads=2, vocabulary=128, context=4096, gain=
     return model
 
 
+def decoders():
+    """Return makers of small random models of four architectures, by name."""
+    from transformers import (
+        Gemma2Config,
+        Gemma2ForCausalLM,
+        GPT2Config,
+        GPT2LMHeadModel,
+        Qwen3Config,
+        Qwen3ForCausalLM,
+    )
+
+    sizes = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "intermediate_size": 48,
+        "vocab_size": 61,
+    }
+    return {
+        "llama": lambda: tiny_llama(layers=2),
+        "gpt2": lambda: GPT2LMHeadModel(
+            GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=61, n_positions=128)
+        ),
+        "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**sizes)),
+        "gemma2": lambda: Gemma2ForCausalLM(Gemma2Config(**sizes, sliding_window=4096)),
+    }
+
+
 def stories_folder():
     folder = Path(os.environ.get("ATTANGENT_DATA", "")) / "stories260K"
     if not os.environ.get("ATTANGENT_DATA") or not folder.is_dir():

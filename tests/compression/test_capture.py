@@ -6,19 +6,9 @@ import torch
 from attangent.adapters.call import AttentionCall
 from attangent.attention import PrefixState
 from attangent.attention.features import Anchors
-from attangent.compression import bfloat16
-from attangent.compression.bfloat16 import fast_products
-from attangent.compression.capture import (
-    _drawn,
-    can_choose_logits,
-    intercepted,
-    only_logits_of,
-    prefill,
-    run,
-    sample,
-)
+from attangent.compression.capture import _drawn, intercepted, prefill, run, sample
 from attangent.compression.prompt_cache import prompt_part, whole_prompt, with_states
-from tests.compression.cases import tiny_llama
+from tests.compression.cases import decoders, tiny_llama
 
 PROMPT = torch.arange(40) % 61
 NONE = torch.zeros(0, dtype=torch.long)
@@ -26,35 +16,6 @@ NONE = torch.zeros(0, dtype=torch.long)
 
 def draw(rows, columns, seed=0):
     return torch.randint(0, 61, (rows, columns), generator=torch.Generator().manual_seed(seed))
-
-
-def decoders():
-    from transformers import (
-        Gemma2Config,
-        Gemma2ForCausalLM,
-        GPT2Config,
-        GPT2LMHeadModel,
-        Qwen3Config,
-        Qwen3ForCausalLM,
-    )
-
-    sizes = {
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 8,
-        "intermediate_size": 48,
-        "vocab_size": 61,
-    }
-    return {
-        "llama": lambda: tiny_llama(layers=2),
-        "gpt2": lambda: GPT2LMHeadModel(
-            GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=61, n_positions=128)
-        ),
-        "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**sizes)),
-        "gemma2": lambda: Gemma2ForCausalLM(Gemma2Config(**sizes, sliding_window=4096)),
-    }
 
 
 @pytest.fixture(params=["llama", "gpt2", "qwen3", "gemma2"])
@@ -176,77 +137,3 @@ def test_fused_attention_to_the_prompt_is_that_of_the_slow_path():
     for one, other in zip(fused, slow, strict=True):
         assert other.requires_grad
         torch.testing.assert_close(one, other.detach(), atol=1e-5, rtol=1e-5)
-
-
-TOKENS = torch.tensor([0, 7, 8, 60])
-
-
-def test_chosen_logits_are_those_of_all(model):
-    """Gemma 2 has a softcap after its output layer; GPT-2, Llama and Gemma tie or do not tie its weights."""
-    assert can_choose_logits(model)
-    text = draw(2, 9)
-    with torch.no_grad():
-        expected = model(text).logits
-        with only_logits_of(model, TOKENS):
-            found = model(text).logits
-        assert torch.equal(model(text).logits, expected)
-    torch.testing.assert_close(found, expected[..., TOKENS])
-
-
-def test_chosen_logits_have_the_bias_and_the_products_of_the_layer(monkeypatch):
-    monkeypatch.setattr(bfloat16, "has_fast_products", lambda: True)
-    model = tiny_llama(layers=1, vocabulary=4096)
-    model.lm_head = torch.nn.Linear(32, 4096).requires_grad_(False)
-    text = draw(1, 5)
-    with torch.no_grad(), fast_products(model):
-        halved = vars(model.lm_head)["forward"]
-        expected = model(text).logits
-        assert can_choose_logits(model)
-        with only_logits_of(model, TOKENS):
-            torch.testing.assert_close(model(text).logits, expected[..., TOKENS])
-        assert vars(model.lm_head)["forward"] is halved
-    assert "forward" not in vars(model.lm_head)
-
-
-def test_the_output_layer_is_restored_after_an_exception():
-    model = tiny_llama(layers=1)
-    expected = model(PROMPT[None]).logits
-    with pytest.raises(KeyError), only_logits_of(model, TOKENS):
-        raise KeyError
-    assert torch.equal(model(PROMPT[None]).logits, expected)
-
-
-class Masked(torch.nn.Module):
-    """A model that forbids a token after its output layer, as some with image tokens do."""
-
-    def __init__(self, model, forbid):
-        super().__init__()
-        self.model = model
-        self.forbid = forbid
-        self.device = model.device
-
-    def get_output_embeddings(self):
-        return self.model.get_output_embeddings()
-
-    def forward(self, *ids, **options):
-        out = self.model(*ids, **options)
-        out.logits[..., self.forbid] = -1e9
-        return out
-
-
-@pytest.mark.parametrize("forbid", [2, 100])
-def test_all_logits_are_computed_if_a_later_step_needs_them(forbid):
-    assert not can_choose_logits(Masked(tiny_llama(layers=1), forbid))
-
-
-def test_all_logits_are_computed_by_unusual_output_layers():
-    class Quantised(torch.nn.Linear):
-        pass
-
-    model = tiny_llama(layers=1)
-    hook = model.lm_head.register_forward_hook(lambda *_: None)
-    assert not can_choose_logits(model)
-    hook.remove()
-    assert can_choose_logits(model)
-    model.lm_head = Quantised(32, 128)
-    assert not can_choose_logits(model)

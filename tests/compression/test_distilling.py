@@ -6,20 +6,23 @@ import torch
 from attangent import AttangentError
 from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import Anchors, Elu
-from attangent.compression import distilling
+from attangent.compression import bfloat16, distilling
 from attangent.compression.attribution import Teacher, lesson_rows
+from attangent.compression.bfloat16 import fast_products
 from attangent.compression.capture import run
 from attangent.compression.distilling import (
     Distillation,
     VirtualTokens,
+    can_choose_logits,
     distill_states,
     enough_steps,
     fitting_rate,
+    only_logits_of,
 )
 from attangent.compression.prompt_cache import whole_prompt, with_states
 from attangent.compression.resume_cache import ResumeCache
 from attangent.compression.text import Turn
-from tests.compression.cases import Letters, run_of, tiny_llama
+from tests.compression.cases import Letters, decoders, run_of, tiny_llama
 
 TEXT = "some text that is long enough to be worth compressing, and then a little more. " * 2
 
@@ -257,3 +260,80 @@ def test_the_rate_is_smaller_where_less_is_wrong_at_the_start(job, losses):
     free, given = (distill_states(*args, Distillation(4, rate=r)) for r in (None, fitting_rate(losses[0])))
     for name, state in free.items():
         assert torch.equal(state.Z, given[name].Z)
+
+
+TOKENS = torch.tensor([0, 7, 8, 60])
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "qwen3", "gemma2"])
+def test_chosen_logits_are_those_of_all(name):
+    """Gemma 2 has a softcap after its output layer; some of these models tie its weights."""
+    torch.manual_seed(0)
+    model = decoders()[name]().eval()
+    assert can_choose_logits(model)
+    text = torch.arange(18).view(2, 9)
+    with torch.no_grad():
+        expected = model(text).logits
+        with only_logits_of(model, TOKENS):
+            found = model(text).logits
+        assert torch.equal(model(text).logits, expected)
+    torch.testing.assert_close(found, expected[..., TOKENS])
+
+
+def test_chosen_logits_have_the_bias_and_the_products_of_the_layer(monkeypatch):
+    monkeypatch.setattr(bfloat16, "has_fast_products", lambda: True)
+    model = tiny_llama(layers=1, vocabulary=4096)
+    model.lm_head = torch.nn.Linear(32, 4096).requires_grad_(False)
+    text = torch.arange(5)[None]
+    with torch.no_grad(), fast_products(model):
+        halved = vars(model.lm_head)["forward"]
+        expected = model(text).logits
+        assert can_choose_logits(model)
+        with only_logits_of(model, TOKENS):
+            torch.testing.assert_close(model(text).logits, expected[..., TOKENS])
+        assert vars(model.lm_head)["forward"] is halved
+    assert "forward" not in vars(model.lm_head)
+
+
+def test_the_output_layer_is_restored_after_an_exception():
+    model = tiny_llama(layers=1)
+    expected = model(torch.arange(40)[None]).logits
+    with pytest.raises(KeyError), only_logits_of(model, TOKENS):
+        raise KeyError
+    assert torch.equal(model(torch.arange(40)[None]).logits, expected)
+
+
+class Masked(torch.nn.Module):
+    """A model that forbids a token after its output layer, as some with image tokens do."""
+
+    def __init__(self, model, forbid):
+        super().__init__()
+        self.model = model
+        self.forbid = forbid
+        self.device = model.device
+
+    def get_output_embeddings(self):
+        return self.model.get_output_embeddings()
+
+    def forward(self, *ids, **options):
+        out = self.model(*ids, **options)
+        out.logits[..., self.forbid] = -1e9
+        return out
+
+
+@pytest.mark.parametrize("forbid", [2, 100])
+def test_all_logits_are_computed_if_a_later_step_needs_them(forbid):
+    assert not can_choose_logits(Masked(tiny_llama(layers=1), forbid))
+
+
+def test_all_logits_are_computed_by_unusual_output_layers():
+    class Quantised(torch.nn.Linear):
+        pass
+
+    model = tiny_llama(layers=1)
+    hook = model.lm_head.register_forward_hook(lambda *_: None)
+    assert not can_choose_logits(model)
+    hook.remove()
+    assert can_choose_logits(model)
+    model.lm_head = Quantised(32, 128)
+    assert not can_choose_logits(model)

@@ -2,8 +2,8 @@
 
 They take a quarter of the time of float32 products and have three digits. That is enough to find which
 tokens matter and to write the text on which states are fitted, because the target of a fit is computed
-exactly from the queries. Fitted states and reported effects are computed in the model's dtype. Quiz answers use bfloat16, both
-with the full and with the compressed prompt.
+exactly from the queries. Fitted states and reported effects are computed in the model's dtype. Quiz answers
+use bfloat16, both with the full and with the compressed prompt.
 
 Weights that a file backs leave the memory while their bfloat16 copies are in use, and freed memory returns to
 the operating system.

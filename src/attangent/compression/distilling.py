@@ -3,12 +3,14 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attangent._core.checks import check_size
@@ -19,7 +21,7 @@ from attangent.attention import PrefixState, RaggedState
 from attangent.attention.features import Anchors
 from attangent.attention.prefix import RaggedTokens
 from attangent.compression.attribution import LessonRow, Teacher
-from attangent.compression.capture import can_choose_logits, only_logits_of
+from attangent.compression.bfloat16 import HalvedProduct
 from attangent.compression.prompt_cache import PromptCache, PromptState, whole_prompt, with_states
 from attangent.compression.resume_cache import ResumeCache
 
@@ -29,6 +31,8 @@ _ROUNDS = 2
 _FEWEST_STEPS = 12
 _MOST_STEPS = 18
 _SMALLEST_MASS = 1e-8
+# Number of tokens whose logits are compared to learn whether they may be computed alone.
+_COMPARED = 64
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -210,6 +214,45 @@ def _add_gradients(
         loss.backward(inputs=trained)
         mean += loss.item()
     return mean
+
+
+@contextmanager
+def only_logits_of(model: Any, tokens: Tensor) -> Iterator[None]:
+    """Let the output layer compute the logits of some tokens only; `can_choose_logits` must be true."""
+    head = model.get_output_embeddings()
+    before = vars(head).get("forward")
+    bias = None if head.bias is None else head.bias.detach()[tokens]
+    if isinstance(before, HalvedProduct):
+        head.forward = HalvedProduct(before.weight[tokens], bias)
+    else:
+        head.forward = partial(F.linear, weight=head.weight.detach()[tokens], bias=bias)
+    try:
+        yield
+    finally:
+        del head.forward
+        if before is not None:
+            head.forward = before
+
+
+def can_choose_logits(model: Any) -> bool:
+    """Return whether the output layer may compute the logits of some tokens only."""
+    head = model.get_output_embeddings()
+    # Quantised layers store their weights in other ways, and hooks may expect all logits.
+    if type(head) is not nn.Linear or type(head.weight) is not nn.Parameter:
+        return False
+    if head._forward_hooks or head._forward_pre_hooks or vars(head).keys() & {"_hf_hook", "_old_forward"}:
+        return False
+    # Steps after the layer may be elementwise, such as a softcap, or need every token: compare.
+    ids = torch.zeros(1, 1, dtype=torch.long, device=model.device)
+    tokens = torch.arange(0, len(head.weight), max(2, len(head.weight) // _COMPARED), device=model.device)
+    try:
+        with torch.no_grad():
+            expected = model(ids, use_cache=False).logits[..., tokens]
+            with only_logits_of(model, tokens):
+                logits = model(ids, use_cache=False).logits
+    except (IndexError, RuntimeError):
+        return False
+    return logits.shape == expected.shape and torch.allclose(logits, expected, atol=1e-3, rtol=1e-3)
 
 
 def _order(count: int, plan: Distillation) -> list[Tensor]:
