@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attangent._core.errors import AttangentError
+from attangent._core.modules import eval_mode
 from attangent.adapters.call import AttentionCall
 from attangent.adapters.layers import AttentionLayer, bare
 from attangent.adapters.record import disabled, slots, states_of
@@ -62,7 +63,7 @@ def calibrate(model: Any, batches: Batch | Iterable[Batch], name: str = "default
 def run_recorded(model: Any, batches: Batch | Iterable[Batch], recorders: Mapping[str, Recorder]) -> None:
     """Run the model without adapters and pass the attention calls of each layer to its recorder."""
     base = bare(model)
-    with torch.no_grad(), disabled(model), _recording(base, recorders), _evaluating(base):
+    with torch.no_grad(), disabled(model), _recording(base, recorders), eval_mode(base):
         for batch in _each(batches):
             base(**_on_device(batch, base))
 
@@ -77,17 +78,6 @@ def _recording(base: nn.Module, recorders: Mapping[str, Recorder]) -> Iterator[N
     finally:
         for layer in recorders:
             by_layer[layer].recorder = None
-
-
-@contextmanager
-def _evaluating(base: nn.Module) -> Iterator[None]:
-    training = [module for module in base.modules() if module.training]
-    base.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
 
 
 def _each(batches: Batch | Iterable[Batch]) -> Iterator[Batch]:

@@ -12,7 +12,7 @@ In units of one bare GEMM (rows x m)(m x rows), rows = points x outputs:
 of outputs: both kinds of pairs are unordered, hence the quarter. docs/benchmarks.md has measurements.
 """
 
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Literal, get_args
 
 from jaxtyping import Float
 from torch import Tensor
@@ -33,18 +33,7 @@ _PAIRS_FROM = {True: 6, False: 8}
 """Number of outputs from which `pairs` is fastest, for symmetric and for test-train kernels."""
 
 
-@runtime_checkable
-class Algorithm(Protocol):
-    """A kernel algorithm: sums over neurons, then a finish without neurons."""
-
-    def sums(self, left: Tangent, right: Tangent | None) -> list[Tensor]: ...
-    def finish(self, left: Tangent, right: Tangent | None, sums: list[Tensor]) -> Tensor: ...
-    def entries(self, left: Layout, right: Layout | None) -> tuple[int, int]:
-        """Return how many numbers the sums hold, and how many more exist at the peak."""
-        ...
-
-
-_ALGORITHMS: dict[str, Algorithm] = {"gemm": Gemm(), "syrk": Syrk(), "pairs": Pairs()}
+_ALGORITHMS: dict[str, Gemm | Pairs] = {"gemm": Gemm(), "syrk": Syrk(), "pairs": Pairs()}
 
 
 def gram(left: Tangent, right: Tangent | None, method: Method = "auto") -> Float[Tensor, "rows columns"]:

@@ -1,6 +1,7 @@
 """Predict training from the kernel at initialisation alone (P2 Appendix F)."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -266,14 +267,7 @@ class Prediction:
         high = 1
         while self.loss(high) > loss:
             high *= 2
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.loss(middle) <= loss:
-                high = middle
-            else:
-                low = middle
-        return high
+        return bisect_left(range(high), True, lo=high // 2, key=lambda step: bool(self.loss(step) <= loss))
 
     def _reaches(self, loss: float) -> bool:
         # A factor above 1 grows without bound; a factor of exactly 1 never shrinks.

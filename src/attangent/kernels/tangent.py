@@ -3,10 +3,9 @@
 Index letters in this package: n points (i, j), outputs k and l, m neurons r, p coordinates of a neuron.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -36,11 +35,8 @@ def neuron_blocks(m: int, rows: int, itemsize: int) -> list[slice]:
     return list(blocks(m, block_size(rows, _BLOCK_BYTES, itemsize, high=m)))
 
 
-@runtime_checkable
-class Factor(Protocol):
-    """A matrix with one column per neuron, computed block by block so that it never exists at once."""
-
-    def __call__(self, block: slice) -> Tensor: ...
+Factor = Callable[[slice], Tensor]
+"""A matrix with one column per neuron, computed block by block so that it never exists at once."""
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,12 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
+import torch
 
 from attangent._core.checks import check_between, check_size
 from attangent._core.display import brief
 from attangent._core.errors import AttangentError
+from attangent._core.modules import eval_mode
 from attangent._core.plots import check_picture
 from attangent.stages.findings import Findings
 from attangent.stages.group import FEWEST, Group, Stage, examine
@@ -277,22 +279,10 @@ def stage_callback(
                     detector.plot(plot)
 
     def read(state: Any, model: "nn.Module") -> None:
-        for event in detector.update(state.global_step, _evaluated(model, losses)):
+        with eval_mode(model), torch.no_grad():
+            values = losses(model)
+        for event in detector.update(state.global_step, values):
             if state.is_world_process_zero:
                 say(str(event))
 
     return StageCallback()
-
-
-def _evaluated(model: Any, losses: Callable[[Any], Mapping[str, float]]) -> Mapping[str, float]:
-    """Return the losses in eval mode, then restore the mode of every module."""
-    import torch
-
-    training = [module for module in model.modules() if module.training]
-    model.eval()
-    try:
-        with torch.no_grad():
-            return losses(model)
-    finally:
-        for module in training:
-            module.training = True

@@ -20,28 +20,14 @@ MOST_REPEATED = 0.1
 MOST_OPTIONS = 4
 """Number of columns that an error offers."""
 _MISSING = [
-    "k.A.",
-    "k. A.",
-    "n.v.",
-    "n. v.",
-    "?",
-    "-",
-    "--",
-    "missing",
-    "Missing",
-    "nil",
-    "NIL",
-    ".",
-    "inf",
-    "-inf",
-    "Inf",
-    "-Inf",
-    "#VALUE!",
-]
+    "", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NULL", "null", "NaN", "nan", "-nan", "None", "?", "-",
+    "--", "missing", "Missing", "nil", "NIL", ".", "inf", "-inf", "Inf", "-Inf", "#VALUE!", "k.A.", "k. A.",
+    "n.v.", "n. v.",
+]  # fmt: skip
+"""Cells that hold no number."""
 _DATE_NAMES = ("date", "datetime", "timestamp", "time", "ds", "day", "month", "year", "datum")
 _SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _SEPARATORS = (",", ";", "\t", "|")
-_EMPTY = ["", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NULL", "null", "NaN", "nan", "-nan", "None"]
 _POINT = r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?"
 """3,005.67"""
 _COMMA = r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d*)?"
@@ -141,7 +127,7 @@ def _parse_csv(path: Path, text: Sequence[str], encoding: str) -> tuple[pd.DataF
     first = pd.read_csv(path, nrows=1, dtype=str, **options)
     check_row_width(first, path)
     as_text = {name: str for name in first.columns if str(name).strip() in text}
-    missing = {name: [""] if name in as_text else [*_EMPTY, *_MISSING] for name in first.columns}
+    missing = {name: [""] if name in as_text else _MISSING for name in first.columns}
     options |= {"dtype": as_text, "na_values": missing, "keep_default_na": False, "low_memory": False}
     return pd.read_csv(path, **options), options["sep"]
 

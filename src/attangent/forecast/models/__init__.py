@@ -1,6 +1,5 @@
 """The registry of forecasters: one file with one class and one line here, or from an installed package."""
 
-from attangent._core.plugins import installed_parts
 from attangent.forecast.models.base import PanelModel
 from attangent.forecast.models.folded import FoldedSeasons
 from attangent.forecast.models.intermittent import Intermittent
@@ -19,8 +18,3 @@ MODELS: list[PanelModel] = [
     Intermittent(),
 ]
 """Forecasters in the order in which they run: a later one may fall back on those before it."""
-
-
-def all_models() -> list[PanelModel]:
-    """Return the forecasters of the registry, then those that installed packages add."""
-    return [*MODELS, *installed_parts(GROUP, PanelModel)]

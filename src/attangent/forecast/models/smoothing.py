@@ -150,8 +150,6 @@ def smooth(panel: Panel, horizon: int, grid: Grid, ahead: Sequence[int] = (1,)) 
     """
     longest = max(LONGEST, 12 * panel.period)
     panel = panel if panel.values.shape[1] <= longest else panel.latest(longest)
-    if len(panel) <= PIECE:
-        return _pass(panel, horizon, grid, ahead)
     pieces = [
         _pass(panel.rows(start, start + PIECE), horizon, grid, ahead) for start in range(0, len(panel), PIECE)
     ]

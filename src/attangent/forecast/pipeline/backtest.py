@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from attangent._core.plugins import installed_parts
 from attangent.forecast.data.panel import Array, Mask, Panel
-from attangent.forecast.models import all_models
+from attangent.forecast.models import GROUP, MODELS
 from attangent.forecast.models.base import PanelModel
 
 Members = dict[str, Array]
@@ -18,6 +19,11 @@ FEWEST_VALUES = 5
 LONG = 400
 FEW_SERIES = 14
 """Panels of fewer series run the models for long series too if most are LONG or longer."""
+
+
+def all_models() -> list[PanelModel]:
+    """Return the forecasters of the registry, then those that installed packages add."""
+    return [*MODELS, *installed_parts(GROUP, PanelModel)]
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attangent.forecast.data.panel import Array, Mask, Panel
-from attangent.forecast.models import all_models
-from attangent.forecast.pipeline.backtest import FEWEST_VALUES, LONG, Backtest, Trial
+from attangent.forecast.pipeline.backtest import FEWEST_VALUES, LONG, Backtest, Trial, all_models
 from attangent.forecast.pipeline.demand import demand_forecasts
 from attangent.forecast.pipeline.intervals import Residuals, error_quantiles
 from attangent.forecast.pipeline.short_series import SHORT, short_forecasts

@@ -14,6 +14,7 @@ from torch.func import jacrev
 from attangent._core.checks import check_size
 from attangent._core.display import brief, table_html
 from attangent._core.errors import AttangentError
+from attangent._core.modules import eval_mode
 from attangent._core.plots import check_picture, finished, in_style, one_panel
 from attangent.kernels.checks import DEFAULT_MEMORY_LIMIT, check_limit, refuse_above
 from attangent.kernels.modules.functional import (
@@ -226,14 +227,8 @@ class KernelDrift:
         return value
 
     def _kernel(self, model: nn.Module) -> Tensor:
-        # Remember the mode of every module: a frozen part may be in eval mode during training.
-        training = [module for module in model.modules() if module.training]
-        model.eval()
-        try:
+        with eval_mode(model):
             kernel = tangent_kernel(model, self.points, params=self.params, trace=True, output=self.output)
-        finally:
-            for module in training:
-                module.training = True
         if not torch.isfinite(kernel).all() or not kernel.any():
             raise AttangentError(
                 "the kernel is zero or not finite: choose other points, or parameters that affect the output"
