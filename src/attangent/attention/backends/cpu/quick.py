@@ -28,19 +28,18 @@ from attangent.attention.backends.cpu.prepare import (
     takes,
     takes_tokens,
 )
-from attangent.attention.backends.torch.fused import FusedAttention, forward
+from attangent.attention.backends.torch.fused import FusedAttention
 from attangent.attention.backends.torch.portable import PrefixCall
 from attangent.attention.backends.torch.tokens import (
     GradientRows,
     KeyValues,
     flash,
     is_fused,
-    only_wanted,
 )
 from attangent.attention.features.base import Affine
 from attangent.attention.masks import resolve_mask
 from attangent.attention.prefix import Prefix, largest_exponent
-from attangent.attention.shapes import Outputs, StateMass, StateZ
+from attangent.attention.shapes import Outputs, RowNumbers, StateMass, StateZ
 
 _is_transforming = torch._C._are_functorch_transforms_active
 _is_tracing = torch._C._get_tracing_state
@@ -78,6 +77,39 @@ class CallPlan(NamedTuple):
                 return None
         return CompiledPrefix(self.library, self.call.features, affine, Z, mass, self.gain, self.call.cap)
 
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, Z: StateZ, mass: StateMass, for_backward: bool
+    ) -> tuple[Outputs, RowNumbers | None, RowNumbers | None] | None:
+        """Return what `fused.forward` returns; None if that must do it."""
+        prefix = self.prefix(Z, mass)
+        if prefix is None:
+            return None
+        tokens = KeyValues(k, v, self.call.mask, self.call.scale)
+        if self.attends:
+            return prefix.attend(q, tokens, for_backward, self.fields)
+        out, lse = flash(q, *tokens)
+        return out, *prefix.forward(q, out, lse, for_backward, self.fields)
+
+    def differentiate(self, saved: Sequence[Any], grad: Outputs) -> list[Tensor] | None:
+        """Return all gradients; None if the general path must compute them."""
+        q, k, v, Z, mass, *_, out, total, sign = saved
+        prefix = self.prefix(Z, mass) if self.attends else None
+        if prefix is None:
+            return None
+        # hooks on saved tensors may have changed their layout
+        layout = (
+            *(q.stride(), k.stride(), v.stride(), Z.stride(), mass.stride(), out.stride(), total.stride()),
+            *(q.dtype, k.dtype, v.dtype, Z.dtype, mass.dtype, out.dtype, total.dtype),
+            *(grad.stride(), grad.dtype, torch.get_num_threads()),
+        )
+        tokens = KeyValues(k, v, self.call.mask, self.call.scale)
+        grad_q = torch.empty_like(q)
+        rows = GradientRows(q, out, total, sign, grad, grad_q)
+        if layout not in self.backward:
+            self.backward[layout] = _gradient_fields(prefix, tokens, rows)
+        known = self.backward[layout]
+        return None if known is None else [grad_q, *prefix.backward(rows, tokens, known)]
+
 
 _plans: WeakKeyDictionary[nn.Module, tuple[tuple[Any, ...], CallPlan | None]] = WeakKeyDictionary()
 """The signature of the last call with a state and its plan; None if the general path must make it."""
@@ -106,10 +138,9 @@ def quick_attention(
     if torch.is_grad_enabled():
         tensors = q, k, v, Z, mass, *plan.call.features.trained()
         if any(tensor.requires_grad for tensor in tensors):
-            if plan.attends:
-                return PlannedAttention.apply(plan, *tensors)
-            return FusedAttention.apply(plan.call, *tensors)
-    return _attend(plan, q, k, v, Z, mass)
+            return FusedAttention.apply(plan.call, plan, *tensors)
+    results = plan.attend(q, k, v, Z, mass, for_backward=False)
+    return None if results is None else results[0]
 
 
 def _signature(*inputs: Any) -> tuple[Any, ...]:
@@ -154,68 +185,6 @@ def _planned(*inputs: Any) -> CallPlan | None:
 
 def _weight_heads(affine: Affine) -> int:
     return 0 if affine.weight is None else len(affine.weight)
-
-
-def _attend(plan: CallPlan, q: Tensor, k: Tensor, v: Tensor, Z: Tensor, mass: Tensor) -> Outputs | None:
-    prefix = plan.prefix(Z, mass)
-    if prefix is None:
-        return None
-    call = plan.call
-    if plan.attends:
-        results = prefix.attend(q, KeyValues(k, v, call.mask, call.scale), False, plan.fields)
-        if results is not None:
-            return results[0]
-    out, lse = flash(q, k, v, call.mask, call.scale)
-    if not plan.attends:
-        prefix.forward(q, out, lse, False, plan.fields)
-    return out
-
-
-class PlannedAttention(torch.autograd.Function):
-    """`FusedAttention` of a plan whose tokens compiled code attends to."""
-
-    @staticmethod
-    def forward(ctx: Any, plan: CallPlan, *inputs: Tensor):
-        q, k, v, Z, mass, *_ = inputs
-        call = plan.call
-        prefix = plan.prefix(Z, mass)
-        tokens = KeyValues(k, v, call.mask, call.scale)
-        results = None if prefix is None else prefix.attend(q, tokens, True, plan.fields)
-        out, total, sign = forward(call, q, k, v, Z, mass) if results is None else results
-        ctx.save_for_backward(*inputs, out, total, sign)
-        ctx.plan = plan
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
-        wanted = ctx.needs_input_grad
-        if any(wanted[1:4]) and not (torch.is_grad_enabled() or torch.compiler.is_compiling()):
-            grads = _differentiate(ctx.plan, ctx.saved_tensors, grad)
-            if grads is not None:
-                return tuple(grads) if all(wanted[1:]) else only_wanted(grads, wanted)
-        ctx.call = ctx.plan.call
-        return FusedAttention.backward(ctx, grad)
-
-
-def _differentiate(plan: CallPlan, saved: Sequence[Any], grad: Outputs) -> list[Tensor | None] | None:
-    """Return None for the plan and all gradients; None if the general path must compute them."""
-    q, k, v, Z, mass, *_, out, total, sign = saved
-    prefix = plan.prefix(Z, mass)
-    if prefix is None:
-        return None
-    # hooks on saved tensors may have changed their layout
-    layout = (
-        *(q.stride(), k.stride(), v.stride(), Z.stride(), mass.stride(), out.stride(), total.stride()),
-        *(q.dtype, k.dtype, v.dtype, Z.dtype, mass.dtype, out.dtype, total.dtype),
-        *(grad.stride(), grad.dtype, torch.get_num_threads()),
-    )
-    tokens = KeyValues(k, v, plan.call.mask, plan.call.scale)
-    grad_q = torch.empty_like(q)
-    rows = GradientRows(q, out, total, sign, grad, grad_q)
-    if layout not in plan.backward:
-        plan.backward[layout] = _gradient_fields(prefix, tokens, rows)
-    known = plan.backward[layout]
-    return None if known is None else [None, grad_q, *prefix.backward(rows, tokens, known)]
 
 
 def _gradient_fields(prefix: CompiledPrefix, tokens: KeyValues, rows: GradientRows) -> GradientFields | None:

@@ -50,33 +50,43 @@ def fused_attention(q: Queries, k: Keys, v: Values, state: Prefix, mask: Mask, s
     if torch.is_grad_enabled():
         inputs = q, k, v, Z, mass, *state.features.trained()
         if any(tensor.requires_grad for tensor in inputs):
-            return FusedAttention.apply(call, *inputs)
+            return FusedAttention.apply(call, None, *inputs)
     return forward(call, q, k, v, Z, mass, for_backward=False)[0]
 
 
 class FusedAttention(torch.autograd.Function):
-    """`fused_attention` of a `PrefixCall` and q, k, v, Z, mass and the trained weights of the map."""
+    """`fused_attention` of a `PrefixCall` and q, k, v, Z, mass and the trained weights of the map.
+
+    A `CallPlan`, if there is one, does what it can, and the general path the rest.
+    """
 
     @staticmethod
-    def forward(ctx: Any, call: PrefixCall, *inputs: Tensor):
+    def forward(ctx: Any, call: PrefixCall, plan: Any, *inputs: Tensor):
         q, k, v, Z, mass, *_ = inputs
-        out, total, sign = forward(call, q, k, v, Z, mass)
+        results = None if plan is None else plan.attend(q, k, v, Z, mass, for_backward=True)
+        out, total, sign = forward(call, q, k, v, Z, mass) if results is None else results
         ctx.save_for_backward(*inputs, out, total, sign)
         ctx.call = call
+        ctx.plan = plan
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
-        *inputs, out, total, sign = ctx.saved_tensors
-        wanted = ctx.needs_input_grad[1:]
+        *inputs, out, total, sign = saved = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[2:]
+        is_compiling = torch.compiler.is_compiling()
+        if ctx.plan is not None and any(wanted[:3]) and not (is_compiling or torch.is_grad_enabled()):
+            grads = ctx.plan.differentiate(saved, grad)
+            if grads is not None:
+                return None, None, *(grads if all(wanted) else only_wanted(grads, wanted))
         with autocast_off(grad):
-            if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            if torch.is_grad_enabled() and not is_compiling:
                 # gradients of gradients: differentiate the portable path
                 call = ctx.call
                 q, k, v, Z, mass, *_ = inputs
                 prefix = PrefixWeights(call.features, Z, mass)
                 again = portable_attention(q, k, v, prefix, call.mask, call.scale)
-                return None, *differentiable_backward(again, inputs, wanted, grad)
+                return None, None, *differentiable_backward(again, inputs, wanted, grad)
             # hooks on saved tensors may have changed their layout, which kernels would misread
             inputs = [_contiguous_rows(tensor) for tensor in inputs[:3]] + inputs[3:]
             total = total.contiguous()
@@ -84,7 +94,7 @@ class FusedAttention(torch.autograd.Function):
             rows = GradientRows(
                 inputs[0], _contiguous_rows(out), total, sign, _contiguous_rows(grad), grad_q=None
             )
-            return None, *backward(ctx.call, inputs, wanted, rows)
+            return None, None, *backward(ctx.call, inputs, wanted, rows)
 
 
 def _contiguous_rows(tensor: Tensor) -> Tensor:
