@@ -123,3 +123,13 @@ def test_a_fingerprint_tells_weights_apart(model_folder):
     assert model_fingerprint(*load_causal_lm(str(model_folder))) == before
     network.lm_head.weight[0, 0] += 1
     assert model_fingerprint(network, tokenizer) != before
+
+
+def test_a_ready_prefix_that_cannot_be_loaded_has_failed(make_service, tmp_path):
+    store = make_service(store=tmp_path / "kept").store
+    prefix, _ = store.add(request(name="tower"))
+    complete(store, prefix.id)
+    again = make_service(store=tmp_path / "kept")
+    assert again.store.get("tower").status == "failed"
+    assert "no file" in again.store.get("tower").error
+    assert "tower" not in again.catalog

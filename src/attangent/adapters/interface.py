@@ -6,6 +6,7 @@ the original, so that a model without active adapters answers bit for bit as bef
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,8 +32,8 @@ def register() -> None:
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
-    for original, function in (("sdpa", _sdpa_with_prefix), ("eager", _eager_with_prefix)):
-        AttentionInterface.register(_NAMES[original], function)
+    for original, attend in (("sdpa", _sdpa), ("eager", _eager)):
+        AttentionInterface.register(_NAMES[original], partial(_with_prefix, attend))
         AttentionMaskInterface.register(_NAMES[original], ALL_MASK_ATTENTION_FUNCTIONS[original])
 
 
@@ -41,7 +42,8 @@ def name_for(original: str | None) -> str:
     return _NAMES.get(original or "sdpa", _NAMES["sdpa"])
 
 
-def _sdpa_with_prefix(
+def _with_prefix(
+    attend: Attend,
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -49,36 +51,19 @@ def _sdpa_with_prefix(
     attention_mask: Tensor | None,
     **options: Any,
 ) -> Answer:
+    """Return attention with the prefix of the module's slot."""
     tokens = (query, key, value, attention_mask)
     slot = slot_of(module)
-    if slot is not None and slot.enabled and slot.recorder is None:
+    if slot is None:
+        return attend(module, None, tokens, options)
+    if slot.recorder is not None:
+        slot.recorder(AttentionCall.of(module, *tokens, options))
+    elif slot.enabled and attend is _sdpa:
         out = _decoded(module, slot, AttentionCall.of(module, *tokens, options))
         if out is not None:
             return out.transpose(1, 2).contiguous(), None
         if slot.folded is not None and slot.folded.is_nothing:
             return _sdpa(module, None, tokens, options)
-    return _attend(_sdpa, module, slot, tokens, options)
-
-
-def _eager_with_prefix(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    **options: Any,
-) -> Answer:
-    return _attend(_eager, module, slot_of(module), (query, key, value, attention_mask), options)
-
-
-def _attend(
-    attend: Attend, module: nn.Module, slot: Slot | None, tokens: CallTensors, options: dict[str, Any]
-) -> Answer:
-    """Return attention with the prefix of the slot, by the general path."""
-    if slot is None:
-        return attend(module, None, tokens, options)
-    if slot.recorder is not None:
-        slot.recorder(AttentionCall.of(module, *tokens, options))
     if slot.rows is not None and slot.enabled:
         return _by_rows(attend, module, slot, tokens, options)
     return attend(module, slot.current(), tokens, options)

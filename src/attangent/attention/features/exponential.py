@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attangent._core.checks import check_memory
 from attangent._core.errors import AttangentError
 from attangent._core.random import generator
 from attangent.attention._inputs import check_softcap
@@ -28,8 +29,6 @@ from attangent.attention.shapes import (
     StateZ,
 )
 
-# Most numbers of a projection: one gigabyte.
-_LARGEST = 1 << 27
 # Relative size of an empty row: it keeps its gradient, and a high score there does not push others to 0.
 _FLOOR = 1e-20
 
@@ -103,11 +102,7 @@ class PositiveRandom(Exponential):
     def __init__(self, dim: int, size: int, seed: int = 0, projection: Tensor | None = None):
         super().__init__(dim, size)
         if projection is None:
-            if size * dim > _LARGEST:
-                raise AttangentError(
-                    f"{size:,} random features in {dim:,} dimensions are {size * dim:,} numbers, expected at "
-                    f"most {_LARGEST:,}: choose fewer"
-                )
+            check_memory("random features", size=size, dim=dim)
             drawn = generator(seed, "positive random features")
             projection = torch.randn(size, dim, generator=drawn, dtype=torch.float64)
         self.seed = seed
