@@ -345,3 +345,19 @@ def test_numbers_of_files_have_ten_digits_and_agree_with_parquet(csv):
 def test_the_baseline_is_named_in_words(csv):
     output = run("forecast", csv, "--target", "load", "--horizon", 7).output
     assert re.search(r"on the past; repeating the last (value|season): \d", output)
+
+
+def test_one_series_is_evaluated_without_an_id(csv):
+    done = run("evaluate", csv, "--horizon", 3)
+    assert done.exit_code == 0, done.output
+    assert "best by MASE over" in done.output
+    done = run("evaluate", csv, csv, "--horizon", 3)
+    assert "2 files were given, expected one, or --id" in str(done.exception)
+
+
+def test_a_category_is_another_column_than_the_ids(many):
+    done = run("forecast", many, *MANY, "--horizon", 3, "--category", "shop")
+    assert "--category names the column 'shop', expected another one" in str(done.exception)
+    done = run("forecast", many, *MANY, "--horizon", 3, "--category", "kind")
+    assert "there is no column 'kind'" in str(done.exception)
+    assert "choose one with --category" in str(done.exception)

@@ -9,7 +9,7 @@ import typer
 from attangent._core.files import writing
 from attangent._core.tables import check_table
 from attangent.cli.common_options import AsJson, Quiet
-from attangent.cli.forecasting import DIGITS, print_notes
+from attangent.cli.forecasting import DIGITS, id_column, print_notes
 from attangent.cli.output import records
 from attangent.forecast import Gaps
 
@@ -28,11 +28,23 @@ WORDS = {
 
 def evaluate(
     file: Annotated[
-        list[Path], typer.Argument(help="CSV or Parquet files with one row per series and time.")
+        list[Path],
+        typer.Argument(
+            help="CSV file with a header (plain or compressed) or Parquet file; several with --id."
+        ),
     ],
     horizon: Annotated[int, typer.Option(help="Number of steps ahead.")],
-    id_: Annotated[str, typer.Option("--id", help="Column of ids.")] = "unique_id",
-    target: Annotated[str, typer.Option(help="Column of values.")] = "y",
+    id_: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            help="Column of ids, or several (store,item), for a file with one row per series and time. "
+            "Default: unique_id.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Column of values. Default: every numeric column; y with --id.")
+    ] = None,
     date: Annotated[
         str | None, typer.Option(help="Column of times. Default: the only column of dates.")
     ] = None,
@@ -55,8 +67,16 @@ def evaluate(
         check_table(out, ".csv", ".csv.gz")
     from attangent.forecast import evaluate as compare
 
+    id_ = id_column(file, id_)
     result = compare(
-        file, horizon, id_col=id_, time_col=date, target_col=target, period=period, windows=windows, gaps=gaps
+        file if id_ is not None else file[0],
+        horizon,
+        id_col=id_,
+        time_col=date,
+        target_col=target or ([] if id_ is None else "y"),
+        period=period,
+        windows=windows,
+        gaps=gaps,
     )
     print_notes(result.notes, quiet or json_)
     if out is not None:

@@ -125,11 +125,9 @@ def forecast(
     check_size("horizon", horizon)
     levels = _levels(intervals)
     _check_files(out, plot, report, fitted, contributions)
-    id_ = id_ or _usual_id(file)
+    id_ = id_column(file, id_)
     if id_ is not None and len(target or ()) > 1:
         raise AttangentError(f"--target names {len(target or ())} columns, expected one with --id")
-    if id_ is None and len(file) > 1:
-        raise AttangentError(f"{len(file)} files were given, expected one, or --id for long tables")
     if category is not None and id_ is None:
         raise AttangentError("--category needs a long table with a column of ids; name it with --id")
     if dask is not None and jobs != 1:
@@ -213,19 +211,23 @@ def _levels(text: str) -> list[float]:
     return sorted(set(levels))
 
 
-def _usual_id(files: list[Path]) -> str | None:
-    """Return unique_id if the header of the file names it: that is how long tables are written."""
+def id_column(files: list[Path], named: str | None) -> str | None:
+    """Return the column of ids: the named one, or unique_id if the header has it; None without ids."""
     path = files[0]
-    if not path.is_file() or path.suffix == ".parquet":
-        return None
-    import pandas as pd
+    if named is not None or not path.is_file() or path.suffix == ".parquet":
+        names = []
+    else:
+        import pandas as pd
 
-    try:
-        with reading_table(path):
-            names = pd.read_csv(path, nrows=0, encoding="utf-8-sig").columns
-    except AttangentError:  # the reader of the complete file explains it
-        return None
-    return "unique_id" if "unique_id" in names else None
+        try:
+            with reading_table(path):
+                names = pd.read_csv(path, nrows=0, encoding="utf-8-sig").columns
+        except AttangentError:  # the reader of the complete file explains it
+            names = []
+    id_ = named or ("unique_id" if "unique_id" in names else None)
+    if id_ is None and len(files) > 1:
+        raise AttangentError(f"{len(files)} files were given, expected one, or --id for long tables")
+    return id_
 
 
 def _run(

@@ -24,6 +24,8 @@ from attangent.forecast.data.tables import (
 
 SNAP = 0.25
 """Largest distance from the grid, in steps, at which a time moves to its nearest point."""
+PYTHON_NAMES = {"--id": "id_col", "--date": "time_col", "--category": "category"}
+"""Arguments of `SeriesForecaster` by the options of the commands."""
 MOST_NAMED = 5
 """Number of ids that a message names."""
 
@@ -167,15 +169,19 @@ def _long_rows(frame: pd.DataFrame, columns: SeriesColumns, notes: list[str]) ->
     if len(columns.targets) != 1:
         raise AttangentError(f"{len(columns.targets)} target columns were named, expected one with an id")
     target = columns.targets[0]
-    others = (columns.id, columns.time, columns.category)
-    for name in others:
+    others = {"--id": columns.id, "--date": columns.time, "--category": columns.category}
+    for option, name in others.items():
         if name is not None and name not in frame.columns:
             raise AttangentError(
-                f"there is no column {name!r}, there are {listed(frame.columns)}; name the columns of ids "
-                "and times with --id and --date (id_col, time_col in Python)"
+                f"there is no column {name!r}, there are {listed(frame.columns)}; choose one with {option} "
+                f"({PYTHON_NAMES[option]} in Python)"
             )
+    if columns.category is not None and columns.category in (columns.id, columns.time):
+        raise AttangentError(
+            f"--category names the column {columns.category!r}, expected another one than the ids and times"
+        )
     if target not in frame.columns:
-        raise no_target(frame, target, others)
+        raise no_target(frame, target, [*others.values()])
     for name, what in ((columns.id, "id"), (columns.time, "time")):
         missing = np.flatnonzero(frame[name].isna())
         if len(missing):
