@@ -190,7 +190,7 @@ class RowBatch:
             return logits
         from transformers import RepetitionPenaltyLogitsProcessor
 
-        seen = torch.tensor([[*generation.ids, *generation.written]])
+        seen: Any = torch.tensor([[*generation.ids, *generation.written]])
         return RepetitionPenaltyLogitsProcessor(self._penalty)(seen, logits[None])[0]
 
     def kv_bytes(self, generation: Generation) -> int:

@@ -1,5 +1,6 @@
 """From a compressed prompt to an engine: a server that runs the same model writes transformers' tokens."""
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -10,10 +11,12 @@ import torch
 from attangent import AttangentError
 from attangent._core.files import write_json
 from attangent.compression import load_compressed
+from attangent.serving.exports import entry
 from attangent.serving.exports.engine_prefix import EnginePrefix, Marker, read_prefix
 from attangent.serving.exports.entry import (
     ExportRequest,
     LlamaServer,
+    VllmServer,
     ask_engine,
     export_prompt,
     read_questions,
@@ -102,6 +105,10 @@ def test_only_plain_prompts_can_be_exported(tmp_path):
     folder = write_prompt(tmp_path / "town", method="recall")
     with pytest.raises(AttangentError, match="compress --method plain"):
         base_model(folder)
+    notes = json.loads((folder / "compressed_prompt.json").read_text())
+    write_json(folder / "compressed_prompt.json", {**notes, "method": None})
+    with pytest.raises(AttangentError, match="compressed by None"):
+        base_model(folder)
 
 
 def test_another_tokenizer_is_refused(folder):
@@ -178,3 +185,16 @@ def test_another_file_is_no_report(prompt_folder, content):
     write_json(prompt_folder / "report.json", content)
     with pytest.raises(AttangentError, match="was not written by"):
         read_questions(prompt_folder)
+
+
+def test_questions_of_an_earlier_version_are_refused(prompt_folder):
+    write_json(prompt_folder / "report.json", {"own": [{"asked": 3}]})
+    with pytest.raises(AttangentError, match="from an earlier version"):
+        read_questions(prompt_folder)
+
+
+@pytest.mark.parametrize("answer", [[], 3, {}, {"data": []}, {"data": [3]}])
+def test_another_server_is_no_engine(answer, monkeypatch):
+    monkeypatch.setattr(entry, "urlopen", lambda *_, **__: io.BytesIO(json.dumps(answer).encode()))
+    with pytest.raises(AttangentError, match=r"answers without data\.0\.id"):
+        VllmServer("http://127.0.0.1:9").model()

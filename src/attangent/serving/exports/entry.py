@@ -46,8 +46,8 @@ class EngineServer:
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise AttangentError(f"--server must be like http://127.0.0.1:8000 (got {self.url})")
 
-    def call(self, path: str, body: Any = None) -> dict[str, Any]:
-        """Send JSON, or only ask if there is none, and return the answer."""
+    def call(self, path: str, body: Any = None, *keys: str | int) -> Any:
+        """Send JSON, or only ask if there is none; return the answer, or what it has under these keys."""
         data = None if body is None else json.dumps(body).encode()
         request = Request(self.url.rstrip("/") + path, data, {"Content-Type": "application/json"})
         try:
@@ -58,8 +58,14 @@ class EngineServer:
             raise AttangentError(f"{self.url}{path} answers with status {error.code}: {reason}") from None
         except (URLError, OSError, ValueError) as error:
             raise AttangentError(f"cannot talk to {self.url}: {error}; start the server first") from None
-        if not isinstance(content, dict):
-            raise AttangentError(f"{self.url}{path} answers with a {type(content).__name__}, not an object")
+        try:
+            for key in keys:
+                content = content[key]
+        except (LookupError, TypeError):
+            where = ".".join(map(str, keys))
+            raise AttangentError(
+                f"{self.url}{path} answers without {where}; pass the address of the engine's own server"
+            ) from None
         return content
 
 
@@ -69,12 +75,12 @@ class VllmServer(EngineServer):
 
     def model(self) -> str:
         """Return the name of the first model that the server offers."""
-        return str(self.call("/v1/models")["data"][0]["id"])
+        return str(self.call("/v1/models", None, "data", 0, "id"))
 
     def complete(self, ids: Sequence[int], tokens: int) -> str:
         """Return the most likely text of at most `tokens` tokens after `ids`."""
         body = {"model": self.model(), "prompt": list(ids), "max_tokens": tokens, "temperature": 0}
-        return str(self.call("/v1/completions", body)["choices"][0]["text"])
+        return str(self.call("/v1/completions", body, "choices", 0, "text"))
 
 
 @dataclass(frozen=True)
@@ -89,12 +95,12 @@ class LlamaServer(EngineServer):
 
     def complete(self, ids: Sequence[int], tokens: int) -> str:
         """Return the most likely text of at most `tokens` tokens after `ids`."""
-        return str(self.read(ids, tokens)["content"])
+        return str(self.read(ids, tokens, "content"))
 
-    def read(self, ids: Sequence[int], tokens: int) -> dict[str, Any]:
-        """Return the server's answer to `ids`; it reuses what the slot holds."""
+    def read(self, ids: Sequence[int], tokens: int, *keys: str) -> Any:
+        """Let the server continue `ids`, reusing what the slot holds; return its answer as `call` does."""
         body = {"prompt": list(ids), "n_predict": tokens, "temperature": 0, "id_slot": self.slot}
-        return self.call("/completion", body | {"cache_prompt": True})
+        return self.call("/completion", body | {"cache_prompt": True}, *keys)
 
     def change_slot(self, action: Literal["erase", "save", "restore"], **options: str) -> None:
         """Empty the slot, or save it to `filename` in the server's slot folder, or read it from there."""
@@ -102,9 +108,9 @@ class LlamaServer(EngineServer):
 
     def tokens_of(self, messages: Sequence[dict[str, str]]) -> list[int]:
         """Return the tokens of chat messages as the server reads them."""
-        text = self.call("/apply-template", {"messages": list(messages)})["prompt"]
+        text = self.call("/apply-template", {"messages": list(messages)}, "prompt")
         body = {"content": text, "add_special": True, "parse_special": True}
-        return list(self.call("/tokenize", body)["tokens"])
+        return list(self.call("/tokenize", body, "tokens"))
 
 
 EngineName = Literal["vllm", "llama.cpp"]
@@ -263,7 +269,7 @@ def read_questions(folder: Path) -> list[Question]:
     if not isinstance(answers, list) or not all(isinstance(answer, dict) for answer in answers):
         raise AttangentError(f"{folder / REPORT} was not written by `attangent compress`")
     stored = [answer.get("asked") for answer in answers]
-    if any(question is None or "begun" in question for question in stored):
+    if any(not isinstance(question, dict) or "begun" in question for question in stored):
         raise AttangentError(
             f"{folder / REPORT} is from an earlier version, whose questions were others; run "
             "`attangent compress` again"

@@ -26,9 +26,10 @@ def base_model(folder: Path) -> str:
     """
     notes = read_notes(folder)
     config = read_json(folder / CONFIG, _LARGEST_CONFIG)
-    if notes["method"] != "plain" and not notes.get("exact"):
+    method = notes.get("method")
+    if method != "plain" and not notes.get("exact"):
         raise AttangentError(
-            f"the prompt in {folder} was compressed by {notes['method']!r}, whose heads differ in size and "
+            f"the prompt in {folder} was compressed by {method!r}, whose heads differ in size and "
             "masses; engines need the same in all heads: run `attangent compress --method plain`"
         )
     name = config.get("base_model_name_or_path")
@@ -68,7 +69,7 @@ def plain_prefix(model: Any, tokenizer: Any, folder: Path, name: str) -> EngineP
         states,
         notes["prompt_tokens"],
         notes["size"],
-        notes["method"],
+        str(notes.get("method")),
         tuple(notes["roles"]),
         notes["tokenizer"],
         rotation=Rotation.of(model),
