@@ -38,16 +38,11 @@ def groups() -> dict[str, list[dict[str, Any]]]:
         for task, names in TASKS.items()
     }
     second = [_renamed(row) for row in _read("compress_second")]
-    handbooks = [row for row in second if row["prompt"] in TASKS["facts"]]
-    others = [row for row in second if row["prompt"] in DOCUMENTS]
     documents = {
         "new documents": _documents(DOCUMENTS),
         "earlier documents": _documents(EARLIER_DOCUMENTS),
     }
-    gemma = {"handbooks, Gemma 3 270M": handbooks}
-    if others:
-        gemma["new documents, Gemma 3 270M"] = others
-    return {**documents, **tasks, **gemma}
+    return {**documents, **tasks, "handbooks, Gemma 3 270M": second}
 
 
 def _documents(names: Sequence[str]) -> list[dict[str, Any]]:

