@@ -138,8 +138,8 @@ def _least_loss(settings: Settings, d: int, seed: int) -> float:
         data, starts=settings.starts, steps=settings.search_steps, prompts=settings.search_prompts, seed=seed
     )
     drawn = data.sample_q(settings.search_prompts, seed=generator(seed, "prompts of the search"))
-    found = (q_losses(V, data, "paper", drawn) for V in (searched, paper_solution(data)))
-    return min(losses.mean(-1).min().item() for losses in found)
+    candidates = (searched, paper_solution(data))
+    return min(q_losses(V, data, "paper", drawn).mean(-1).min().item() for V in candidates)
 
 
 def _least_log_d() -> float:

@@ -50,7 +50,7 @@ def patterns_stay(settings: Settings, seed: int) -> Finding:
     left = log_kept(settings, dimensions[-1]) / math.log(10)
     sizes = (16, 256, 4096)
     changes = "the fraction of signs changed"
-    whole = "the whole bound of the lemma, K = 1/2"
+    full_bound = "the whole bound of the lemma, K = 1/2"
     return Finding(
         hypotheses=(
             *assumption_1(settings),
@@ -58,7 +58,7 @@ def patterns_stay(settings: Settings, seed: int) -> Finding:
         ),
         conclusions=(
             no_growth(f"exponent in d of {changes} / bound", dimensions, shares, part="Equation 15"),
-            no_growth(f"the same against {whole}", dimensions, of_whole, part="whole lemma"),
+            no_growth(f"the same against {full_bound}", dimensions, of_whole, part="whole lemma"),
         ),
         numbers={
             **{f"1/2 / the whole bound, K = 1/2, d = {d}": 0.5 / whole_share(settings, d) for d in sizes},

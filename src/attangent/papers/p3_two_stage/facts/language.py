@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attangent._core.checks import check_size
+from attangent._core.checks import check_not_negative, check_positive, check_size
 from attangent._core.errors import AttangentError
 from attangent._core.random import generator
 from attangent.papers.p3_two_stage.facts.corpora import FactCorpus, FactExample
@@ -231,11 +231,9 @@ class LanguageTraining:
     def __post_init__(self) -> None:
         sizes = ("width", "layers", "heads", "rate", "batch", "epochs", "readings_per_epoch", "most_examples")
         for name in sizes:
-            if not getattr(self, name) > 0:
-                raise AttangentError(f"{name} is {getattr(self, name)}; expected more than 0")
+            check_positive(name, getattr(self, name))
         for name in ("weight_decay", "warmup_steps"):
-            if getattr(self, name) < 0:
-                raise AttangentError(f"{name} is {getattr(self, name)}; expected 0 or more")
+            check_not_negative(name, getattr(self, name))
         if self.width % self.heads:
             raise AttangentError(f"width {self.width} is not divisible by {self.heads} heads")
 

@@ -43,22 +43,31 @@ class _Enough(Exception):
 
 
 @dataclass(frozen=True)
-class VariableProjection:
+class _Stepwise:
+    """Options of all trainers that take steps."""
+
+    steps: int = 1000
+    target: float = 0.0
+    patience: int | None = None
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        check_steps("steps", self.steps, least=1)
+        check_not_negative("target", self.target)
+
+
+@dataclass(frozen=True)
+class VariableProjection(_Stepwise):
     """Minimises g(Q) = min over w of the gap; by the envelope theorem its gradient is dL/dQ at that w.
 
     It works for any number of heads and is meant for H < N, where `solve` cannot reach the limit.
     """
 
-    steps: int = 1000
-    target: float = 0.0
-    patience: int | None = None
     memory: int = 50
-    quiet: bool = False
 
     def __post_init__(self) -> None:
-        check_steps("steps", self.steps, least=1)
+        super().__post_init__()
         check_size("memory", self.memory)
-        check_not_negative("target", self.target)
 
     def train(self, model: "OneLayerAttention") -> TrainingRun:
         projected = Projected(model, Coordinates(model.dictionary))
@@ -191,23 +200,18 @@ class Solve:
 
 
 @dataclass(frozen=True)
-class GradientDescent:
+class GradientDescent(_Stepwise):
     """Q -= rate_Q dL/dQ and w -= rate_w dL/dw.
 
     Without rates, `practical_rates` chooses them. The rates of the theory come from the certificate:
     `fit("gd", rate_Q=c.rate_Q, rate_w=c.rate_w)`.
     """
 
-    steps: int = 1000
     rate_Q: float | None = None
     rate_w: float | None = None
-    target: float = 0.0
-    patience: int | None = None
-    quiet: bool = False
 
     def __post_init__(self) -> None:
-        check_steps("steps", self.steps, least=1)
-        check_not_negative("target", self.target)
+        super().__post_init__()
         for name in ("rate_Q", "rate_w"):
             if getattr(self, name) is not None:
                 check_positive(name, getattr(self, name))
@@ -256,7 +260,7 @@ def weight_rate_limit(model: "OneLayerAttention") -> float:
 
 
 @dataclass(frozen=True)
-class AdamTrainer:
+class AdamTrainer(_Stepwise):
     """Adam with exact gradients, on the population loss or on a fixed pool of sampled prompts.
 
     Attributes:
@@ -264,23 +268,19 @@ class AdamTrainer:
         record_every: Steps between two records of the gap and of the watched quantities.
     """
 
-    steps: int = 1000
     rate: float = 1e-2
     prompts: int | None = None
     batch: int = 256
     tasks: Tasks = IN_DOMAIN
-    target: float = 0.0
-    patience: int | None = None
     record_every: int = 10
     watch: Watch = field(default_factory=dict)
     seed: int = 0
-    quiet: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "record_every"):
+        super().__post_init__()
+        for name in ("batch", "record_every"):
             check_steps(name, getattr(self, name), least=1)
         check_positive("rate", self.rate)
-        check_not_negative("target", self.target)
         if self.prompts is not None:
             check_size("prompts", self.prompts)
 

@@ -86,11 +86,9 @@ class EncoderForecaster(TrainedForecaster):
     def __init__(
         self, lookback: int, horizon: int, size: Encoder | None = None, training: Training | None = None
     ):
-        self.lookback = lookback
-        self.horizon = horizon
+        super().__init__(lookback, horizon)
         self.size = size
         self.training = training
-        self._check_sizes()
 
     @property
     def shape(self) -> Encoder:

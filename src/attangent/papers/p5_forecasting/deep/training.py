@@ -240,10 +240,8 @@ class _LinearBySGD(TrainedForecaster):
     _build: Callable[[int, int], nn.Module]
 
     def __init__(self, lookback: int, horizon: int, training: Training | None = None):
-        self.lookback = lookback
-        self.horizon = horizon
+        super().__init__(lookback, horizon)
         self.training = training
-        self._check_sizes()
 
     def _module(self, channels: int) -> nn.Module:
         return type(self)._build(self.lookback, self.horizon)
@@ -284,11 +282,9 @@ class DLinear(TrainedForecaster):
     """
 
     def __init__(self, lookback: int, horizon: int, kernel: int = 25, training: Training | None = None):
-        self.lookback = lookback
-        self.horizon = horizon
+        super().__init__(lookback, horizon)
         self.kernel = kernel
         self.training = training
-        self._check_sizes()
         if check_size("kernel", kernel) % 2 == 0:
             raise AttangentError(f"kernel is {kernel}, expected an odd number")
 

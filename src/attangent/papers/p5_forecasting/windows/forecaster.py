@@ -39,12 +39,9 @@ class Forecaster(BaseEstimator):
         horizon: Number of values to forecast.
     """
 
-    lookback: int
-    horizon: int
-
-    def _check_sizes(self) -> None:
-        self.lookback = check_size("lookback", self.lookback)
-        self.horizon = check_size("horizon", self.horizon)
+    def __init__(self, lookback: int, horizon: int):
+        self.lookback = check_size("lookback", lookback)
+        self.horizon = check_size("horizon", horizon)
 
     @abstractmethod
     def _fit(self, train: Array, validation: Array | None) -> None:
@@ -192,11 +189,6 @@ class Persistence(Forecaster):
         array([5., 5., 5.])
     """
 
-    def __init__(self, lookback: int, horizon: int):
-        self.lookback = lookback
-        self.horizon = horizon
-        self._check_sizes()
-
     def _fit(self, train: Array, validation: Array | None) -> None:
         pass
 
@@ -221,10 +213,8 @@ class SeasonalNaive(Forecaster):
     """
 
     def __init__(self, lookback: int, horizon: int, period: int | None = None):
-        self.lookback = lookback
-        self.horizon = horizon
+        super().__init__(lookback, horizon)
         self.period = period
-        self._check_sizes()
         if period is not None and check_size("period", period) > self.lookback:
             raise AttangentError(f"period is {period}, expected at most the look-back of {self.lookback}")
 
@@ -283,14 +273,12 @@ class LinearForecaster(Forecaster):
         alphas: Sequence[float] = ALPHAS,
         intercept: bool | None = False,
     ):
-        self.lookback = lookback
-        self.horizon = horizon
+        super().__init__(lookback, horizon)
         self.normalise: Normalise = normalise
         self.weights: Weights = weights
         self.alpha = alpha
         self.alphas = alphas
         self.intercept = intercept
-        self._check_sizes()
         anchor_row(normalise, self.lookback)
         if weights not in get_args(Weights):
             raise AttangentError(f"weights is {weights!r}, expected one of {', '.join(get_args(Weights))}")
