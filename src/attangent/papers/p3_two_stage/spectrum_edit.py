@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from attangent._core.checks import check_choice, check_size
 from attangent._core.errors import AttangentError
 from attangent.stages.singular_values import HeadProduct, Spectral, WeightMatrix, product_svd, spectral_parts
 
@@ -37,14 +38,13 @@ class Selection:
     k: int | None = None
 
     def __post_init__(self) -> None:
-        if self.keep not in get_args(Keep):
-            raise AttangentError(f"keep is {self.keep!r}, expected one of {', '.join(get_args(Keep))}")
+        check_choice("keep", self.keep, get_args(Keep))
         if (self.rho is None) == (self.k is None):
             raise AttangentError(f"rho is {self.rho} and k is {self.k}, expected exactly one of them")
         if self.rho is not None and not 0 < self.rho <= 1:
             raise AttangentError(f"rho is {self.rho}, expected a share above 0 and at most 1")
-        if self.k is not None and self.k < 1:
-            raise AttangentError(f"k is {self.k}, expected at least 1")
+        if self.k is not None:
+            check_size("k", self.k)
 
     def mask(self, n: int) -> Tensor:
         """Return a mask (n,) of the values, largest first, that stay."""

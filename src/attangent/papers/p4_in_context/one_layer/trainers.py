@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from attangent._core.checks import check_not_negative, check_positive, check_size, check_steps
+from attangent._core.checks import check_choice, check_not_negative, check_positive, check_size, check_steps
 from attangent._core.errors import AttangentError
 from attangent._core.progress import Bars
 from attangent._core.random import generator
@@ -328,8 +328,7 @@ def trainer(method: str, options: Mapping[str, Any]) -> OneLayerTrainer:
     Raises:
         AttangentError: The method is unknown or has no such option.
     """
-    if method not in TRAINERS:
-        raise AttangentError(f"method is {method!r}, expected one of {', '.join(TRAINERS)}")
+    check_choice("method", method, tuple(TRAINERS))
     known = [field.name for field in fields(TRAINERS[method])]
     unknown = sorted(set(options) - set(known))
     if unknown:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from attangent._core.arrays import check_shape, fitted
 from attangent._core.checks import (
     check_between,
+    check_choice,
     check_memory,
     check_not_negative,
     check_positive,
@@ -166,8 +167,7 @@ def train_attention(
         >>> losses[-1] < losses[0]
         True
     """
-    if optimiser not in get_args(Optimiser):
-        raise AttangentError(f"optimiser is {optimiser!r}, expected one of {', '.join(get_args(Optimiser))}")
+    check_choice("optimiser", optimiser, get_args(Optimiser))
     check_steps("steps", steps)
     check_positive("rate", rate)
     check_not_negative("weight_decay", weight_decay)

@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from attangent._core.checks import check_between, check_size
+from attangent._core.checks import check_between, check_choice, check_size
 from attangent._core.errors import AttangentError
 from attangent.forecast.data.calendar import repetition
 from attangent.forecast.models.linear import (
@@ -280,8 +280,7 @@ class LinearForecaster(Forecaster):
         self.alphas = alphas
         self.intercept = intercept
         anchor_row(normalise, self.lookback)
-        if weights not in get_args(Weights):
-            raise AttangentError(f"weights is {weights!r}, expected one of {', '.join(get_args(Weights))}")
+        check_choice("weights", weights, get_args(Weights))
         for value in alphas if alpha is None else [alpha]:
             check_between("alpha", value, 0.0, np.inf if np.isfinite(value) else 1e300)
 

@@ -75,8 +75,7 @@ def load_csv(path: str | Path, split: Split = "ltsf") -> Dataset:
     Raises:
         AttangentError: If the file cannot be read or is too short.
     """
-    if split not in get_args(Split):
-        raise AttangentError(f"split is {split!r}, expected one of {', '.join(get_args(Split))}")
+    check_choice("split", split, get_args(Split))
     raw, times = take_times(read_table(Path(path)), None, (), [])
     frame = numeric_columns(raw, (), []).set_axis(times)
     return from_frame(frame, Path(path).name.split(".")[0], split)
