@@ -20,18 +20,21 @@ os.environ["ATTANGENT_CONFIG"] = os.devnull  # no folder that somebody added
 _MANY_MODULES = 150
 _set_aside = 0
 _SLOWEST = (
-    "tests/attention/backends/test_conformance.py",
-    "tests/audit/test_interrupted.py",
-    "tests/tuning/test_training.py",
-    "tests/adapters/test_matrix.py",
     "tests/attention/test_ntk.py",
-    "tests/papers/p3_two_stage/claims/test_spectra.py",
-    "tests/tuning/folders/test_tuned.py",
+    "tests/attention/backends/test_conformance.py",
+    "tests/tuning/test_training.py",
+    "tests/audit/test_interrupted.py",
+    "tests/docs/test_snippets.py",
+    "tests/adapters/test_matrix.py",
     "tests/cli/test_compression.py",
-    "tests/audit/report/test_page_browser.py",
+    "tests/papers/p3_two_stage/claims/test_spectra.py",
     "tests/attention/backends/triton/test_kernels.py",
+    "tests/audit/report/test_page_browser.py",
+    "tests/tuning/folders/test_tuned.py",
+    "tests/forecast/pipeline/test_forecaster.py",
+    "tests/papers/p1_prefix/claims/test_kernel_training.py",
+    "tests/stages/test_rates.py",
     "tests/tuning/test_running.py",
-    "tests/tuning/test_selection.py",
 )
 """By CPU time, the longest first."""
 
