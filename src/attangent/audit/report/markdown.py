@@ -10,12 +10,12 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from attangent._core.files import write_whole
-from attangent.audit.causes import WEIGHTS, by_paper, weight_of
+from attangent.audit.causes import by_paper
 from attangent.audit.claims import NATURES
 from attangent.audit.finding import Conclusion, Verdict
 from attangent.audit.plugins import cited
 from attangent.audit.report.figures import FigureFile
-from attangent.audit.report.phrases import MEANINGS, headline, readable, reason, values
+from attangent.audit.report.phrases import FILTERS, MEANINGS, readable, values
 from attangent.audit.report.summaries import summarise
 from attangent.audit.results import Result, Run, totals
 
@@ -119,17 +119,15 @@ def _template() -> Template:
         keep_trailing_newline=True,
     )
     environment.filters |= {
+        **FILTERS,
         "caution": _caution,
         "bibtex": lambda text: re.sub("[{}`]", "", text),
         "cell": lambda text: _plain(text).replace("|", "\\|"),
         "deciding": _deciding,
-        "headline": headline,
         "numbers": _numbers,
         "plain": _plain,
         "readable": readable,
-        "reason": reason,
         "verdicts": _verdicts,
-        "weight": lambda result: WEIGHTS[weight_of(result)][0],
     }
     return environment.get_template("report.md")
 

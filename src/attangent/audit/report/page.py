@@ -17,19 +17,18 @@ from markupsafe import Markup
 
 from attangent._core.display import Toned, table_html
 from attangent._core.files import write_whole
-from attangent.audit.causes import WEIGHTS, weight_of
 from attangent.audit.finding import Conclusion, Figure, Finding, Verdict
 from attangent.audit.plugins import Paper, cited
 from attangent.audit.report.figures import Key, draw, legend
 from attangent.audit.report.mathematics import mathml
 from attangent.audit.report.phrases import (
+    FILTERS,
     MEANINGS,
     NATURE_MEANINGS,
     RELATIONS,
     SIGNS,
     duration,
     formula,
-    headline,
     missed,
     power_of_ten,
     readable,
@@ -122,19 +121,6 @@ class ClaimView:
     def others(self) -> list[int]:
         """The seeds drawn faintly."""
         return [seed for seed in self.result.seeds if seed != self.shown.origin.seed]
-
-    @property
-    def headline(self) -> str:
-        return headline(self.result)
-
-    @property
-    def reason(self) -> str:
-        return reason(self.result)
-
-    @property
-    def weight(self) -> str:
-        """How a failed statement fails, in a few words; nothing if it does not."""
-        return WEIGHTS[weight_of(self.result)][0] if self.verdict is Verdict.VIOLATED else ""
 
     @property
     def unexpected(self) -> bool:
@@ -253,6 +239,7 @@ def setting(value: Any) -> str:
 
 
 _FILTERS: dict[str, Callable[..., Any]] = {
+    **FILTERS,
     "duration": duration,
     "line_values": line_values,
     "mathml": mathml,

@@ -3,6 +3,7 @@
 import math
 import re
 
+from attangent.audit.causes import WEIGHTS, weight_of
 from attangent.audit.evidence import CANNOT_FAIL
 from attangent.audit.finding import Conclusion, Finding, Hypothesis, Verdict
 from attangent.audit.results import Result
@@ -280,3 +281,11 @@ def missed(hypothesis: Hypothesis) -> str:
     """Return the factor by which a hypothesis is missed, or nothing if there is no such factor."""
     decades = hypothesis.missing_decades
     return f"missed by {power_of_ten(decades)}" if 0 < decades < float("inf") else ""
+
+
+FILTERS = {
+    "headline": headline,
+    "reason": reason,
+    "weight": lambda result: WEIGHTS[weight_of(result)][0],
+}
+"""Filters of the templates of both pages: the words for a result, and how a failed statement fails."""
