@@ -11,6 +11,7 @@ import torch
 from hypothesis import settings
 from threadpoolctl import ThreadpoolController
 
+gc.disable()  # while a million objects are imported; `pytest_collection_finish` enables it
 settings.register_profile("suite", deadline=None, derandomize=True, max_examples=30)
 settings.load_profile("suite")
 if not torch.cuda.is_available():
@@ -46,6 +47,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     places = {name: place for place, name in enumerate(_SLOWEST)}
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
