@@ -135,31 +135,17 @@ class Findings:
 
 
 def _rows(group: Group) -> list[dict[str, object]]:
-    common = {
-        "group": group.name,
-        "startup_share": group.startup,
-        "noise": group.noise,
-        "correlation": group.correlation,
-        "readings": group.readings,
-    }
+    """Return the attributes of a group and of each stage by name; `COLUMNS` says which ones are shown."""
+    common = {**vars(group), "group": group.name, "startup_share": group.startup}
     if not group.stages:
-        return [{**common, "stage": 0, "level": group.level}]
-    return [{**common, "stage": n, **_columns(stage)} for n, stage in enumerate(group.stages, 1)]
-
-
-def _columns(stage: Stage) -> dict[str, object]:
-    low, high = stage.completion_interval or (None, None)
-    return {
-        "onset": stage.onset,
-        "onset_low": stage.onset_interval[0],
-        "onset_high": stage.onset_interval[1],
-        "completion": stage.completion,
-        "completion_low": low,
-        "completion_high": high,
-        "plateau": stage.plateau,
-        "level": stage.level,
-        "share": stage.share,
-    }
+        return [{**common, "stage": 0}]
+    rows = []
+    for number, stage in enumerate(group.stages, 1):
+        ends = dict(zip(("onset_low", "onset_high"), stage.onset_interval, strict=True))
+        if stage.completion_interval is not None:
+            ends |= dict(zip(("completion_low", "completion_high"), stage.completion_interval, strict=True))
+        rows.append({**common, **vars(stage), **ends, "stage": number})
+    return rows
 
 
 def _lines(group: Group) -> list[str]:
