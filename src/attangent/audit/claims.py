@@ -145,8 +145,8 @@ class Claim(ClaimTexts):
         full: The settings of the full profile.
         seeds: Number of seeds per run.
         full_seeds: Number of seeds in the full profile, if it differs.
-        seconds: Estimated time of one seed on one core in the quick profile; orders the work and feeds the
-            progress bar.
+        seconds: Estimated time of one seed on one core in the quick profile, if that is not short; orders the
+            work and feeds the progress bar.
         data: The files below ATTANGENT_DATA that the check reads. A finding is recomputed if they change.
         kind: theorem (anything with a proof), identity, experiment, misprint, or ours (counted separately).
         quote: The paper's sentence, at most 300 letters.
@@ -179,7 +179,7 @@ class Claim(ClaimTexts):
     full: Settings
     seeds: int = 3
     full_seeds: int | None = None
-    seconds: float = 1.0
+    seconds: float = 0.2
     data: tuple[str, ...] = ()
     kind: Kind = "theorem"
     proof: Callable[[], Proof] | None = None

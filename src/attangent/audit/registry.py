@@ -42,7 +42,7 @@ def claim(
     full: dict[str, Any] | None = None,
     seeds: int = 3,
     full_seeds: int | None = None,
-    seconds: float = 1.0,
+    seconds: float = 0.2,
     data: tuple[str, ...] = (),
     kind: Kind | None = None,
     quote: str = "",
@@ -70,7 +70,7 @@ def claim(
         full: The settings that differ in the full profile.
         seeds: Number of seeds per run.
         full_seeds: Number of seeds in the full profile, if it differs.
-        seconds: Estimated time of one seed on one core in the quick profile.
+        seconds: Estimated time of one seed on one core in the quick profile, if that is not short.
         data: The files below ATTANGENT_DATA that the check reads.
         kind: By default it follows from the nature or the id; a repair is ours.
         quote: The paper's sentence.

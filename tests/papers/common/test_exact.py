@@ -5,7 +5,8 @@ import pytest
 import sympy
 from scipy import integrate
 
-from attangent.papers.common.exact import exp_bounds, gaussian_mean, is_zero
+from attangent.audit import Step
+from attangent.papers.common.exact import exp_bounds, gaussian_mean, is_zero, proof
 
 
 @pytest.mark.parametrize(("slope", "sigma"), [(0, 1), (2, 1), (-1, 0.5)])
@@ -34,3 +35,17 @@ def test_zero_and_what_is_not():
     x = sympy.Symbol("x")
     assert is_zero((x + 1) ** 2 - x**2 - 2 * x - 1)
     assert not is_zero(x)
+
+
+def test_a_proof_is_its_steps_in_order():
+    @proof(part="2")
+    def of_two_steps():
+        """Say what it shows."""
+        yield Step("First.", "1 < 2", 1 < 2)
+        yield Step("Second.", "2 < 1", 2 < 1)
+
+    argument = of_two_steps()
+    assert [step.text for step in argument.steps] == ["First.", "Second."]
+    assert (argument.part, [step.holds for step in argument.steps]) == ("2", [True, False])
+    assert (of_two_steps.__name__, of_two_steps.__doc__) == ("of_two_steps", "Say what it shows.")
+    assert of_two_steps() == argument

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attangent import AttangentError
-from attangent.papers.p1_prefix.head_to_head import Entrant, TaskSplit, prepare_trial, split_task, split_trunk
+from attangent.papers.p1_prefix.head_to_head import TaskSplit, prepare_trial, split_task, split_trunk
 from attangent.tuning.data.text import read_task
 from attangent.tuning.encoding import Padding, encode_task
 from attangent.tuning.loading import load_model, load_tokenizer
@@ -36,9 +36,9 @@ def trial(path, **changes):
 
 def test_splits_are_disjoint_and_differ_by_seed(pairs):
     parts = split_task(trial(pairs), 0)
-    assert [len(part) for part in parts] == [20, 8, 12]
+    assert [len(part) for part in parts] == [20, 12]
     texts = [{example.features for example in part.examples} for part in parts]
-    assert not texts[0] & texts[1] & texts[2]
+    assert not texts[0] & texts[1]
     assert all(len(example.features) == 2 for example in parts[0].examples)
     assert split_task(trial(pairs), 0)[0] == parts[0]
     assert split_task(trial(pairs), 1)[0] != parts[0]
@@ -61,17 +61,11 @@ def test_rows_without_a_text_are_named(tmp_path):
     [
         (lambda path: trial(Path("no.jsonl")), "task pairs: there is no no.jsonl"),
         (lambda path: trial(path, train=0), "train is 0"),
-        (lambda path: Entrant("a", Method("lora"), (0.0,)), "expected numbers above 0"),
-        (lambda path: Entrant("", Method("lora"), (0.1,)), "no label"),
     ],
 )
 def test_settings_that_are_rejected(pairs, build, message):
     with pytest.raises(AttangentError, match=message):
         build(pairs)
-
-
-def test_an_entrant_has_its_method_at_every_rate():
-    assert Entrant("a", Method("lora"), (0.1,)).at(0.1).learning_rate == 0.1
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +78,7 @@ def bert(tmp_path_factory):
 def test_a_trial_has_hidden_states_for_its_top(bert, pairs):
     prepared = prepare_trial(str(bert), trial(pairs), 1, 0)
     assert prepared.model.config.num_hidden_layers == 1
-    assert [len(rows) for rows in (prepared.train, prepared.validation, prepared.test)] == [20, 8, 12]
+    assert [len(rows) for rows in (prepared.train, prepared.test)] == [20, 12]
     with torch.no_grad():
         assert prepared.model(**prepared.collate(prepared.test)).logits.shape == (12, 2)
 

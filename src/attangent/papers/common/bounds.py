@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from attangent.audit import Conclusion, Figure, Series
+from attangent.audit.evidence import Relation
 from attangent.papers.common.figures import plot
 
 LOG10_E = math.log10(math.e)
@@ -13,10 +14,28 @@ _SLACK = 1 + 1e-9
 """Round-off allowed for a bound that is attained."""
 
 
+def log10(value: float) -> float:
+    """Return the decimal logarithm, minus infinity for zero."""
+    return math.log10(value) if value > 0 else -math.inf
+
+
+def comparison(
+    name: str, relation: Relation, bound: float, measured: float, *, log10: bool = False
+) -> Conclusion:
+    """Return a line that the statement does not claim: our correction, or a comparison."""
+    return Conclusion(name, relation, bound, measured, log10=log10, claimed=False)
+
+
 def first_above(values: Tensor, bounds: Tensor | float) -> int | None:
     """Return the first index at which a value exceeds its bound, or None."""
     above = (values > bounds).nonzero()
     return int(above[0]) if len(above) else None
+
+
+def first_below(values: Tensor, bound: float) -> float:
+    """Return the first index at which a value is at most `bound`, or infinity."""
+    below = (values <= bound).nonzero()
+    return float(below[0]) if len(below) else math.inf
 
 
 def worst_ratio(values: Tensor, bounds: Tensor) -> float:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series, Settings
+from attangent.kernels import Prediction
 from attangent.papers.common.figures import plot
 
 S = TypeVar("S", bound="SplitStep")
@@ -16,15 +17,18 @@ S = TypeVar("S", bound="SplitStep")
 
 @dataclass(frozen=True)
 class SplitStep:
-    """A step of gradient descent: |F - Y|^2 before and after, and the terms of its change."""
+    """A step of gradient descent: |F - Y|^2 before and after, and the terms of its change.
+
+    Attributes:
+        theta: The range of the second-order factor, which the papers write as Theta(1).
+        move: max eta |<dL/dw_r, x_i>|.
+    """
 
     before: float
     after: float
     terms: dict[str, float]
     theta: tuple[float, float]
-    """The range of the second-order factor, which the papers write as Theta(1)."""
     move: float
-    """max eta |<dL/dw_r, x_i>|."""
 
     @property
     def gap(self) -> float:
@@ -49,6 +53,19 @@ def walk(p: Any, settings: Settings, take_step: Callable[..., tuple[S, Any]]) ->
         if not settings.smallest * steps[0].before < step.after < math.inf:
             break
     return steps
+
+
+def steps_to(prediction: Prediction, epsilon: float) -> int:
+    """Return the first step with |F - Y|^2 <= epsilon; the loss must fall at every step."""
+    low = 0
+    high = 1
+    while 2 * float(prediction.loss(high)) > epsilon:
+        low = high
+        high = 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if 2 * float(prediction.loss(middle)) <= epsilon else (middle, high)
+    return high
 
 
 def terms_add_up(steps: Sequence[SplitStep]) -> Finding:

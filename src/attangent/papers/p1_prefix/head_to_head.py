@@ -34,25 +34,6 @@ _PAIR = TextColumns(("premise", "hypothesis"))
 
 
 @dataclass(frozen=True)
-class Entrant:
-    """A method under a label, with the learning rates it may choose from on validation rows."""
-
-    label: str
-    method: Method
-    rates: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        if not self.label:
-            raise AttangentError("an entrant has no label, expected a name for the table")
-        if not all(rate > 0 for rate in self.rates):
-            raise AttangentError(f"{self.label} has the rates {self.rates}, expected numbers above 0")
-
-    def at(self, rate: float) -> Method:
-        """Return the method at this learning rate."""
-        return replace(self.method, learning_rate=rate)
-
-
-@dataclass(frozen=True)
 class TaskSplit:
     """Files of text pairs in the layout of CommitmentBank, and the sizes of a split; seeds draw other splits.
 
@@ -60,7 +41,7 @@ class TaskSplit:
         name: Name of the task.
         files: One pool of training, validation and test examples.
         train: Number of training examples.
-        validation: Number of validation examples.
+        validation: Number of examples left for validation; no method of a trial chooses by them.
         test: Number of test examples.
         max_tokens: Maximum number of tokens per text feature.
     """
@@ -82,13 +63,12 @@ class TaskSplit:
 
 @dataclass(frozen=True)
 class PreparedTrial:
-    """A model and the rows of one split, ready for any entrant."""
+    """A model and the rows of one split, ready for any method."""
 
     model: Any
     kind: TaskKind
     collate: Collate
     train: list[Encoded]
-    validation: list[Encoded]
     test: list[Encoded]
 
 
@@ -104,24 +84,23 @@ def prepare_trial(folder: str, trial: TaskSplit, top: int, seed: int) -> Prepare
     return PreparedTrial(upper, "classification", collate, *(trunk.encode(part, collate) for part in rows))
 
 
-def one_run(
-    task: str, prepared: PreparedTrial, entrant: Entrant, rate: float, training: TrainingSettings, seed: int
-) -> Run:
-    """Train the entrant at this rate and score it on the validation and test rows."""
-    model = copy.deepcopy(prepared.model)
-    data = PreparedTask(model, prepared.kind, prepared.train, prepared.collate)
+def runs_of(
+    trial: PreparedTrial, methods: dict[str, Method], training: TrainingSettings, seed: int
+) -> dict[str, Run]:
+    """Train each method and score it on the test rows, by label."""
+    return {label: _one_run(trial, method, training, seed) for label, method in methods.items()}
+
+
+def _one_run(trial: PreparedTrial, method: Method, training: TrainingSettings, seed: int) -> Run:
+    data = PreparedTask(copy.deepcopy(trial.model), trial.kind, trial.train, trial.collate)
     seeded = replace(training, seed=seed, checkpoint_steps=0)
     with tempfile.TemporaryDirectory() as folder:
-        result = run_method(data, entrant.at(rate), seeded, "random", Path(folder))
-        scores = {
-            "validation": score(result.trainer, prepared.validation, prepared.kind),
-            "test": score(result.trainer, prepared.test, prepared.kind),
-        }
-    return {"task": task, "entrant": entrant.label, "seed": seed, **scores, **result.metrics, "rate": rate}
+        result = run_method(data, method, seeded, "random", Path(folder))
+        return {"test": score(result.trainer, trial.test, trial.kind), **result.metrics}
 
 
-def split_task(trial: TaskSplit, seed: int) -> tuple[TextTask, TextTask, TextTask]:
-    """Draw disjoint training, validation and test examples from the seed."""
+def split_task(trial: TaskSplit, seed: int) -> tuple[TextTask, TextTask]:
+    """Draw disjoint training and test examples from the seed."""
     pool = read_task(trial.files, columns=_PAIR)
     order = torch.randperm(len(pool), generator=generator(seed, "split")).tolist()
     needed = trial.train + trial.validation + trial.test
@@ -129,9 +108,8 @@ def split_task(trial: TaskSplit, seed: int) -> tuple[TextTask, TextTask, TextTas
         raise AttangentError(
             f"task {trial.name} has {len(pool)} examples, {needed} were requested; request fewer."
         )
-    rest = order[trial.train :]
-    train = pool.take(order[: trial.train])
-    return train, pool.take(rest[: trial.validation]), pool.take(rest[trial.validation :][: trial.test])
+    rest = order[trial.train + trial.validation :]
+    return pool.take(order[: trial.train]), pool.take(rest[: trial.test])
 
 
 _BATCH = 32

@@ -15,6 +15,7 @@ from attangent.kernels.checks import as_points, as_targets
 from attangent.kernels.data import Init
 from attangent.kernels.network import Kind, TwoLayerNetwork, softmax_tangent
 from attangent.kernels.tangent import Tangent
+from attangent.papers.common.bounds import LOG10_E, log10
 
 _DOUBLE = torch.zeros((), dtype=torch.float64)
 
@@ -103,9 +104,6 @@ def prefix_limit(
     return (torch.exp(s2 * g)[:, None, :] * kernel).flatten(2).flatten(0, 1)
 
 
-LOG10_E = math.log10(math.e)
-
-
 @dataclass(frozen=True)
 class Guarantee:
     """The constants of P1 Definition I.1 with every Omega(1) read as 1.
@@ -182,7 +180,7 @@ def prefix_guarantee(
     log_m = math.log10(network.m)
     B = concentration_bound(nd, network.sigma, delta, C)
     e = B * LOG10_E
-    log_lambda = _log10(lambda_min)
+    log_lambda = log10(lambda_min)
     log_nd = math.log10(nd)
     return Guarantee(
         B=B,
@@ -190,7 +188,7 @@ def prefix_guarantee(
         log10_width=-2 * log_lambda + 2 * log_nd + 30 * e + 0.5 * math.log10(math.log(nd / delta)),
         log10_rate=log_lambda - log_m - 2 * log_nd - 16 * e,
         log10_radius=log_lambda - math.log10(16) - 0.5 * log_nd - 22 * e,
-        log10_movement=math.log10(2) + 0.5 * log_nd + _log10(start) - log_m - log_lambda + 20 * e,
+        log10_movement=math.log10(2) + 0.5 * log_nd + log10(start) - log_m - log_lambda + 20 * e,
     )
 
 
@@ -213,7 +211,3 @@ def require_unit_ball(name: str, values: Tensor) -> None:
             f"{name} has a row of norm {longest:.3g}, expected at most 1 as in the theorem: "
             f"divide {name} by its largest norm"
         )
-
-
-def _log10(value: float) -> float:
-    return math.log10(value) if value > 0 else -math.inf

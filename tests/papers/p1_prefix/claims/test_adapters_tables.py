@@ -28,7 +28,7 @@ def fake_runs(monkeypatch, module, **accuracies):
         labels.get(name, name): {"test": {"accuracy": value}, "parameters": 10.0, "train_loss": 1.0}
         for name, value in accuracies.items()
     }
-    monkeypatch.setattr(module, "best_runs", lambda *given: runs)
+    monkeypatch.setattr(module, "runs_of", lambda *given: runs)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import torch
 from attangent.audit import Verdict, registry
 from attangent.papers.p1_prefix.claims import kernel_decomposition
 from attangent.papers.p1_prefix.claims.kernel_decomposition import take_step, terms_at_infinity
-from attangent.papers.p1_prefix.claims.prefix_regression import ordinary_regression
+from attangent.papers.p1_prefix.claims.prefix_regression import PrefixRegression
 from tests.papers.harness import ClaimSuite, check
 
 
@@ -31,7 +31,7 @@ def test_minor_terms_are_accepted_when_they_are_minor(monkeypatch):
 
 def test_the_terms_at_infinite_length_are_those_of_a_long_prefix():
     settings = registry.get("P1/lemma-h.3").quick | {"m": 65536}
-    p = ordinary_regression(settings, 0)
+    p = PrefixRegression.draw(settings, 0)
     step, _ = take_step(p, p.network, p.rate(0.001))
     limit = terms_at_infinity(p)
     unit = settings.m * p.rate(0.001)
@@ -44,7 +44,7 @@ def test_the_terms_at_infinite_length_are_those_of_a_long_prefix():
 
 def test_terms_are_what_their_definitions_say():
     settings = registry.get("P1/lemma-h.1").quick | {"m": 32}
-    p = ordinary_regression(settings, 0)
+    p = PrefixRegression.draw(settings, 0)
     rate = p.rate(0.5)
     step, moved = take_step(p, p.network, rate)
     W, W_after = p.network.W, moved.W

@@ -4,7 +4,7 @@ import torch
 from attangent.audit import Verdict, registry
 from attangent.kernels import Tangent
 from attangent.papers.p1_prefix.claims.kernel_scaling import line, measure
-from attangent.papers.p1_prefix.claims.prefix_regression import ordinary_regression
+from attangent.papers.p1_prefix.claims.prefix_regression import PrefixRegression
 from tests.papers.harness import ClaimSuite, check
 
 
@@ -31,7 +31,7 @@ def test_a_line_is_fitted_through_the_tail():
 def test_compute_counts_parameters_points_and_steps():
     quick = registry.get("P1/proposition-3.3").quick
     settings = quick | quick.law | {"m": 64, "steps": 50}
-    law = measure(settings, ordinary_regression(settings, 0))
+    law = measure(settings, PrefixRegression.draw(settings, 0))
     assert law.compute[1].item() == 64 * 3 * 3
     assert law.compute_to(2.0) == 0
     assert law.compute_to(1e-30) == float("inf")

@@ -2,8 +2,8 @@ import pytest
 
 from attangent.audit import Verdict
 from attangent.kernels import Tangent, predict_training
+from attangent.papers.common.descent import steps_to
 from attangent.papers.p1_prefix.claims import kernel_training
-from attangent.papers.p1_prefix.claims.kernel_training import steps_to
 from tests.papers.harness import ClaimSuite, check, line
 
 

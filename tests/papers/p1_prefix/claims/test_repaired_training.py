@@ -3,7 +3,7 @@ import math
 import pytest
 
 from attangent.audit.registry import get
-from attangent.papers.p1_prefix.claims.prefix_regression import ordinary_regression, slow_regression
+from attangent.papers.p1_prefix.claims.prefix_regression import PrefixRegression
 from attangent.papers.p1_prefix.claims.repaired_training import follow, sufficient
 from tests.papers.harness import ClaimSuite, check
 
@@ -25,7 +25,7 @@ class TestClaims(ClaimSuite):
 
 def test_a_run_is_followed_as_the_network_descends():
     settings = get("P1/lemma-i.4-repaired").quick | {"m": 64, "steps": 10}
-    p = slow_regression(0.4, settings, 0)
+    p = PrefixRegression.slow(0.4, settings, 0)
     run = follow(p, p.rate(1.0), 10)
     assert run.squares.tolist() == pytest.approx((2 * p.train(settings).loss).tolist())
     assert run.contraction == pytest.approx(p.exact.lambda_min / p.exact.lambda_max)
@@ -38,7 +38,7 @@ def test_the_explicit_length_is_met_at_one_point_and_not_at_a_shorter_prefix():
     finding = check("P1/theorem-3.2-repaired")
     assert all(hypothesis.met for hypothesis in finding.hypotheses)
     settings = get("P1/theorem-3.2-repaired").quick | {"d": 1, "m": 8}
-    p = ordinary_regression(settings, 0)
+    p = PrefixRegression.draw(settings, 0)
     enough = sufficient(p)
     assert enough.length > 8
     assert enough.length * enough.radius == pytest.approx(

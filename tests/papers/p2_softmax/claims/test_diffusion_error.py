@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attangent.audit import Verdict, registry
-from attangent.papers.p2_softmax.claims.diffusion_error import diffusion_setting
+from attangent.papers.p2_softmax.claims.diffusion_error import DiffusionSetting
 from attangent.papers.p2_softmax.diffusion import (
     ErrorTerms,
     ExactScore,
@@ -59,7 +59,7 @@ def test_claim_g1_is_not_violated_by_a_function_beyond_the_target():
         return KernelScore.like(model, 1.0, 10**6).fit(clean.with_labels(2 * clean.y))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("attangent.papers.p2_softmax.claims.diffusion_error.reference_function", doubled)
+        patch.setattr(DiffusionSetting, "reference", doubled)
         finding = check("P2/claim-g.1")
     assert finding.verdict is not Verdict.VIOLATED
 
@@ -77,14 +77,14 @@ def test_the_factor_one_is_found_out(monkeypatch):
 
 def test_draws_of_a_problem_are_not_shared():
     settings = registry.get("P2/theorem-6.5").quick | {"n": 50, "test": 50, "validation": 50}
-    problem = diffusion_setting(settings, 0)
+    problem = DiffusionSetting.draw(settings, 0)
     parts = [problem.data, problem.validation, problem.test, problem.fresh(50, purpose=10)]
-    parts.append(diffusion_setting(settings, 1).data)
+    parts.append(DiffusionSetting.draw(settings, 1).data)
     for i, one in enumerate(parts):
         for other in parts[:i]:
             assert not torch.equal(one.x, other.x)
 
 
 def test_exact_score_leaves_no_error_in_the_shared_problem():
-    problem = diffusion_setting(registry.get("P2/claim-g.1").quick, 0)
+    problem = DiffusionSetting.draw(registry.get("P2/claim-g.1").quick, 0)
     assert relative_error(ExactScore(problem.process, problem.target), problem.target, problem.test) == 0

@@ -4,7 +4,6 @@ import math
 
 from attangent.audit import Verdict
 from attangent.papers.p2_softmax.claims import diffusion_sampling
-from attangent.papers.p2_softmax.claims.diffusion_error import network
 from attangent.papers.p2_softmax.diffusion import ExactScore, SoftmaxScore
 from tests.papers.harness import ClaimSuite, checking
 
@@ -44,7 +43,7 @@ def test_printed_time_would_hold_if_it_were_the_right_one(monkeypatch):
 
 def test_sampling_reaches_the_floor_with_the_exact_score(monkeypatch):
     def exact(problem, settings, inputs):
-        model = network(problem, settings, inputs=inputs, keep=tuple(settings.shown)).fit(problem.data)
+        model = problem.network(settings, inputs=inputs, keep=tuple(settings.shown)).fit(problem.data)
         monkeypatch.setattr(
             SoftmaxScore, "_mean", lambda self, t, x: problem.target.posterior_mean(problem.process, t, x)
         )

@@ -7,8 +7,8 @@ import torch
 
 from attangent.audit import Verdict, registry
 from attangent.papers.p2_softmax.claims import diffusion_theorem
-from attangent.papers.p2_softmax.claims.diffusion_error import diffusion_setting, network
-from attangent.papers.p2_softmax.diffusion import KernelScore, relative_error
+from attangent.papers.p2_softmax.claims.diffusion_error import DiffusionSetting
+from attangent.papers.p2_softmax.diffusion import KernelScore
 from tests.papers.harness import ClaimSuite, checking
 
 SMALLER = {
@@ -45,8 +45,8 @@ def test_theorem_6_5_fails_for_a_bound_that_is_too_small(monkeypatch):
 
 def test_right_side_of_theorem_6_5_by_hand():
     settings = registry.get("P2/theorem-6.5").quick | {"n": 16, "m": 64, "steps": 10}
-    problem = diffusion_setting(settings, 0)
-    model = network(problem, settings).fit(problem.data)
+    problem = DiffusionSetting.draw(settings, 0)
+    model = problem.network(settings).fit(problem.data)
     lam, top = diffusion_theorem._spectrum(problem, model)
     X = model.inputs(problem.process, problem.data.t, problem.data.x)
     g = X @ X.T
@@ -80,7 +80,7 @@ def test_relative_error_of_the_posterior_mean_over_three_seeds(name, most):
     inputs = diffusion_theorem.INPUTS[name]
     errors = []
     for seed in range(3):
-        problem = diffusion_setting(settings, seed)
-        model = network(problem, settings, inputs=inputs).fit(problem.data, problem.validation)
-        errors.append(relative_error(model, problem.target, problem.test))
+        problem = DiffusionSetting.draw(settings, seed)
+        model = problem.network(settings, inputs=inputs).fit(problem.data, problem.validation)
+        errors.append(problem.error(model))
     assert sum(errors) / 3 <= most

@@ -5,7 +5,7 @@ import torch
 
 from attangent.audit import registry
 from attangent.papers.p2_softmax.claims.lemmas import _printed_kernel, take_step
-from attangent.papers.p2_softmax.claims.regression import softmax_regression
+from attangent.papers.p2_softmax.claims.regression import SoftmaxRegression
 from tests.papers.harness import ClaimSuite
 
 
@@ -26,7 +26,7 @@ class TestMoves(ClaimSuite):
 
 
 def test_printed_kernel_is_the_networks_kernel():
-    p = softmax_regression(registry.get("P2/lemma-5.1").quick, 3)
+    p = SoftmaxRegression.draw(registry.get("P2/lemma-5.1").quick, 3)
     torch.testing.assert_close(_printed_kernel(p, p.network.W), p.kernel, rtol=1e-11, atol=1e-12)
 
 
@@ -49,7 +49,7 @@ class TestSteps(ClaimSuite):
 def test_terms_of_a_step_against_their_printed_sums():
     """C0, C1 and C2 neuron by neuron, as Lemma E.1 writes them."""
     settings = registry.get("P2/lemma-e.1").quick | {"m": 64, "n": 3}
-    p = softmax_regression(settings, 0)
+    p = SoftmaxRegression.draw(settings, 0)
     first, network = take_step(p, p.network, p.rate(0.5))
     step, moved = take_step(p, network, p.rate(0.5))
     m, a, eta = network.m, network.a, p.rate(0.5)

@@ -8,6 +8,7 @@ from attangent.audit import Verdict
 from attangent.audit.registry import get
 from attangent.papers.p2_softmax.claims import prediction_gap
 from attangent.papers.p2_softmax.claims.prediction_gap import WITHOUT_LOG, OnePointGap, one_point_gap
+from attangent.papers.p2_softmax.claims.regression import SoftmaxRegression
 from tests.papers.harness import ClaimSuite, checking
 
 SMALLER = {"P2/theorem-f.2": {"one_point": [16, 32, 64, 128], "steps": 100, "widths": [64, 256]}}
@@ -47,14 +48,14 @@ def test_one_point_exceeds_the_bound_without_the_logarithm():
 
 
 def test_the_logarithm_would_do_at_a_width_below_the_theorems(monkeypatch):
-    right = prediction_gap.constants
+    right = SoftmaxRegression.constants
 
     def narrow(p, settings):
         found = right(p, settings)
         width = math.log10(p.size / p.lambda_min) - math.log10(p.size) - 3
         return type("Narrow", (), {"log10_width": width, "B": found.B})
 
-    monkeypatch.setattr(prediction_gap, "constants", narrow)
+    monkeypatch.setattr(SoftmaxRegression, "constants", narrow)
     finding = check("P2/theorem-g.2-logarithm", decades=[1e-3, 2e-3, 3e-3, 4e-3])
     assert finding.verdict is Verdict.HOLDS
 

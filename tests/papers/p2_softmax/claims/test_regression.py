@@ -8,7 +8,7 @@ import torch
 from attangent.audit import Verdict, registry
 from attangent.kernels import SoftmaxNetwork
 from attangent.papers.p2_softmax.claims import regression
-from attangent.papers.p2_softmax.claims.regression import constants, softmax_regression
+from attangent.papers.p2_softmax.claims.regression import SoftmaxRegression
 from tests.papers.harness import ClaimSuite, check
 
 
@@ -61,10 +61,10 @@ def test_features_of_another_kernel_are_found_out(monkeypatch):
 
 def test_constants_of_theorem_4_2_by_hand():
     settings = registry.get("P2/theorem-4.2").quick | {"sigma": 0.1, "C": 10.0}
-    p = softmax_regression(settings, 0)
+    p = SoftmaxRegression.draw(settings, 0)
     nd, lam, m = 24, p.lambda_min, settings.m
     B = max(10 * 0.1 * math.sqrt(math.log(nd / 0.05)), 1)
-    found = constants(p, settings)
+    found = p.constants(settings)
     assert pytest.approx(B) == found.B
     width = lam**-2 * nd**2 * math.exp(18 * B) * math.log(nd / 0.05) ** 2
     assert found.log10_width == pytest.approx(math.log10(width))

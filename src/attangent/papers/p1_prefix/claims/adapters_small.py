@@ -13,17 +13,18 @@ from attangent._core.random import generator
 from attangent.adapters.attaching import attach
 from attangent.adapters.config import NTKConfig
 from attangent.adapters.record import disabled, states_of
-from attangent.audit import Conclusion, Figure, Finding, Series, Settings, claim
+from attangent.audit import Conclusion, Finding, Settings, claim
 from attangent.audit.checks import needs_adapters
+from attangent.papers.common.bounds import comparison
+from attangent.papers.common.figures import bars
 from attangent.papers.p1_prefix.claims.small_tasks import (
     RECIPE,
     SMALL_LANGUAGE,
-    best_runs,
-    entrants,
     gain_lines,
     language_trial,
+    methods,
 )
-from attangent.papers.p1_prefix.head_to_head import Entrant, PreparedTrial, Run
+from attangent.papers.p1_prefix.head_to_head import PreparedTrial, runs_of
 from attangent.tuning.encoding import stack
 from attangent.tuning.methods import Method, adapt
 from attangent.tuning.prepared import PreparedTask
@@ -58,45 +59,32 @@ def together(settings: Settings, seed: int) -> Finding:
     """
     trial = language_trial(settings, seed)
     state = NTKConfig(size=settings.features)
-    entrants = (
-        Entrant("LoRA", Method("lora", rank=settings.rank), (settings.lora_rate,)),
-        Entrant("NTK", Method("ntk", ntk=state), (settings.ntk_rate,)),
-        Entrant("both", Method("ntk+lora", ntk=state, rank=settings.rank), (settings.both_rate,)),
-    )
-    runs = best_runs(trial, entrants, TrainingSettings(epochs=settings.epochs, batch=settings.batch), seed)
+    combined = {
+        "LoRA": Method("lora", rank=settings.rank, learning_rate=settings.lora_rate),
+        "NTK": Method("ntk", ntk=state, learning_rate=settings.ntk_rate),
+        "both": Method("ntk+lora", ntk=state, rank=settings.rank, learning_rate=settings.both_rate),
+    }
+    training = TrainingSettings(epochs=settings.epochs, batch=settings.batch)
+    runs = runs_of(trial, combined, training, seed)
+    size, loss = ({label: run[key] for label, run in runs.items()} for key in ("parameters", "train_loss"))
+    accuracy = {label: run["test"]["accuracy"] for label, run in runs.items()}
+    surplus = size["both"] - size["LoRA"] - size["NTK"]
+    relative_loss = loss["both"] / min(loss["LoRA"], loss["NTK"])
+    lead = accuracy["both"] - max(accuracy["LoRA"], accuracy["NTK"])
     zero, off = differences(trial, settings, seed)
     return Finding(
         conclusions=(
             Conclusion("largest change of the LoRA model by a zero state", "<=", 0.0, zero),
             Conclusion("largest difference from the LoRA model with the state off", "<=", 0.0, off),
-            Conclusion("trainable parameters of both less the sum of the two", "==", 0.0, _surplus(runs)),
-            Conclusion(
-                "training loss of both / of the better method alone",
-                "<=",
-                settings.slack,
-                runs["both"]["train_loss"] / min(runs["LoRA"]["train_loss"], runs["NTK"]["train_loss"]),
-                claimed=False,
+            Conclusion("trainable parameters of both less the sum of the two", "==", 0.0, surplus),
+            comparison(
+                "training loss of both / of the better method alone", "<=", settings.slack, relative_loss
             ),
-            Conclusion(
-                "test accuracy of both less that of the better method alone",
-                ">=",
-                0.0,
-                _lead(runs),
-                claimed=False,
-            ),
+            comparison("test accuracy of both less that of the better method alone", ">=", 0.0, lead),
         ),
-        numbers={f"test accuracy, {label}": run["test"]["accuracy"] for label, run in runs.items()}
-        | {f"training loss, {label}": run["train_loss"] for label, run in runs.items()},
+        numbers={f"test accuracy, {label}": value for label, value in accuracy.items()}
+        | {f"training loss, {label}": value for label, value in loss.items()},
     )
-
-
-def _surplus(runs: dict[str, Run]) -> float:
-    return runs["both"]["parameters"] - runs["LoRA"]["parameters"] - runs["NTK"]["parameters"]
-
-
-def _lead(runs: dict[str, Run]) -> float:
-    alone = max(runs[label]["test"]["accuracy"] for label in ("LoRA", "NTK"))
-    return runs["both"]["test"]["accuracy"] - alone
 
 
 def differences(trial: PreparedTrial, settings: Settings, seed: int) -> tuple[float, float]:
@@ -125,7 +113,7 @@ SIZE = 10
 PLUS, EQUALS, ASKS, SAYS, FIRST = range(SIZE, SIZE + 5)
 
 
-def problems(count: int, seed: int, stream: str) -> tuple[torch.Tensor, torch.Tensor]:
+def problems(count: int, seed: int, stream: str) -> tuple[Tensor, Tensor]:
     """Draw sums a + b modulo ten in the format of the base model and in a new format.
 
     The base model has seen `start a + b = c`; the questions to tune on read `start asks a b says c`.
@@ -133,12 +121,11 @@ def problems(count: int, seed: int, stream: str) -> tuple[torch.Tensor, torch.Te
     a, b = torch.randint(SIZE, (2, count), generator=generator(seed, stream))
     start, plus, equals, asks, says = (torch.full_like(a, t) for t in (FIRST, PLUS, EQUALS, ASKS, SAYS))
     answer = (a + b) % SIZE
-    return torch.stack([start, a, plus, b, equals, answer], 1), torch.stack(
-        [start, asks, a, b, says, answer], 1
-    )
+    familiar = torch.stack([start, a, plus, b, equals, answer], 1)
+    return familiar, torch.stack([start, asks, a, b, says, answer], 1)
 
 
-def _rows(tokens: torch.Tensor) -> list[dict[str, Any]]:
+def _rows(tokens: Tensor) -> list[dict[str, Any]]:
     labels = tokens.clone()
     labels[:, :-1] = -100
     mask = torch.ones_like(tokens)
@@ -148,15 +135,13 @@ def _rows(tokens: torch.Tensor) -> list[dict[str, Any]]:
     ]
 
 
-def exact_match(model: Any, tokens: torch.Tensor) -> float:
+def exact_match(model: Any, tokens: Tensor) -> float:
     """Return the fraction of questions whose greedy answer is right."""
     device = next(model.parameters()).device
     prompts = tokens[:, :-1].to(device)
     with torch.no_grad():
-        answers = (
-            model.eval()(input_ids=prompts, attention_mask=torch.ones_like(prompts)).logits[:, -1].argmax(-1)
-        )
-    return float((answers.cpu() == tokens[:, -1]).float().mean())
+        logits = model.eval()(input_ids=prompts, attention_mask=torch.ones_like(prompts)).logits
+    return float((logits[:, -1].argmax(-1).cpu() == tokens[:, -1]).float().mean())
 
 
 def base_model(settings: Settings, seed: int) -> Any:
@@ -175,12 +160,11 @@ def base_model(settings: Settings, seed: int) -> Any:
             max_position_embeddings=8,
         )
         model = LlamaForCausalLM(config)
-        return _tuned(
-            model, problems(settings.pretrain, seed, "base")[0], 3e-3, settings.pretrain_epochs, seed
-        )
+        sums = problems(settings.pretrain, seed, "base")[0]
+        return _tuned(model, sums, 3e-3, settings.pretrain_epochs, seed)
 
 
-def _tuned(model: Any, tokens: torch.Tensor, rate: float, epochs: float, seed: int) -> Any:
+def _tuned(model: Any, tokens: Tensor, rate: float, epochs: float, seed: int) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         settings = TrainingSettings(epochs=epochs, batch=32, seed=seed)
         task = PreparedTask(model, "causal-lm", _rows(tokens), stack)
@@ -222,23 +206,18 @@ def arithmetic(settings: Settings, seed: int) -> Finding:
     held = problems(settings.test, seed, "test questions")[1]
     calibration = [{"input_ids": questions[:64], "attention_mask": torch.ones_like(questions[:64])}]
     scores = {"no tuning": exact_match(base, held)}
-    for entrant in entrants(settings):
-        adapted = adapt(copy.deepcopy(base), entrant.method, "causal-lm", seed, calibration)
-        tuned = _tuned(adapted, questions, entrant.rates[0], settings.epochs, seed)
-        scores[entrant.label] = exact_match(tuned, held)
+    for label, method in methods(settings).items():
+        adapted = adapt(copy.deepcopy(base), method, "causal-lm", seed, calibration)
+        tuned = _tuned(adapted, questions, method.rate, settings.epochs, seed)
+        scores[label] = exact_match(tuned, held)
     familiar = exact_match(base, problems(settings.test, seed, "familiar")[0])
-    return _finding(scores, settings.test, familiar)
-
-
-def _finding(scores: dict[str, float], tests: int, familiar: float) -> Finding:
-    bars = Series.of("exact match", range(len(scores)), list(scores.values()), "bars")
     return Finding(
-        conclusions=tuple(gain_lines(scores, ("LoRA", "no tuning"), tests, "exact match")),
+        conclusions=tuple(gain_lines(scores, ("LoRA", "no tuning"), settings.test, "exact match")),
         numbers={
             **{f"exact match, {label}": value for label, value in scores.items()},
             "exact match of the base model in its own format": familiar,
         },
-        figures=(Figure("Sums in a new format", "", "exact match", (bars,), ticks=tuple(scores)),),
+        figures=(bars("Sums in a new format", "exact match", scores),),
         smaller="a two-layer Llama that adds modulo ten for LLAMA-3.2-1B and -3B, sums in a new format "
         "for MetaMathQA, GSM8K and MATH",
         remark="A small Llama that adds modulo ten answers questions in a format it has not seen.",

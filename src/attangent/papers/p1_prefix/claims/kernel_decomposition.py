@@ -8,16 +8,10 @@ from torch import Tensor
 
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels import vectorise
-from attangent.papers.common.bounds import LOG10_E, never_above
+from attangent.papers.common.bounds import LOG10_E, log10, never_above
 from attangent.papers.common.descent import SplitStep, second_order_factor, terms_add_up, walk
 from attangent.papers.common.figures import plot
-from attangent.papers.p1_prefix.claims.prefix_regression import (
-    PrefixRegression,
-    in_unit_ball,
-    log10,
-    ordinary_regression,
-    properties,
-)
+from attangent.papers.p1_prefix.claims.prefix_regression import PrefixRegression
 from attangent.papers.p1_prefix.network import PrefixNetwork, prefix_limit
 from attangent.papers.p1_prefix.proofs import kernel
 
@@ -37,10 +31,13 @@ _LARGER = {"n": 12, "d": 8, "m": 8192, "steps": 600}
 
 @dataclass(frozen=True)
 class PrefixStep(SplitStep):
-    """A step, split into the terms C0, C11, C12, C2 and C3, with the quadratic form of their bounds."""
+    """A step, split into the terms C0, C11, C12, C2 and C3, with the quadratic form of their bounds.
+
+    Attributes:
+        form: vec(F - Y)' H(t) vec(F - Y), with the printed kernel.
+    """
 
     form: float
-    """vec(F - Y)' H(t) vec(F - Y), with the printed kernel."""
 
 
 def take_step(p: PrefixRegression, network: PrefixNetwork, rate: float) -> tuple[PrefixStep, PrefixNetwork]:
@@ -99,14 +96,13 @@ def _column(steps: list[PrefixStep], term: str) -> Tensor:
     plain="The change of the loss splits into the printed terms exactly.",
     quick={**_SIZES, "rate": 0.01, "steps": 40},
     full={**_LARGER, "steps": 200},
-    seconds=0.4,
 )
 def decomposition(settings: Settings, seed: int) -> Finding:
     """If no step moves an exponent by more than 0.01, then |F(tau+1) - Y|_F^2 = |F(tau) - Y|_F^2 + C0 + C1 +
     C2 + C3. C0 comes from values and normaliser, C1 is of first and C2 of second order (with a factor
     Theta(1)), and C3 = |F(tau+1) - F(tau)|^2.
     """
-    return terms_add_up(walk(ordinary_regression(settings, seed), settings, take_step))
+    return terms_add_up(walk(PrefixRegression.draw(settings, seed), settings, take_step))
 
 
 @claim(
@@ -119,19 +115,18 @@ def decomposition(settings: Settings, seed: int) -> Finding:
         printed; it is about -2 times it.""",
     quick={**_SIZES, "rate": 0.01, "steps": 40},
     full={**_LARGER, "steps": 200},
-    seconds=0.4,
 )
 def progress(settings: Settings, seed: int) -> Finding:
     """The part of C1 through the softmax satisfies C11 <= -1.6 m eta vec(F - Y)'H(t) vec(F - Y) with the
     kernel H of Definition G.1.
     """
-    p = ordinary_regression(settings, seed)
+    p = PrefixRegression.draw(settings, seed)
     steps = walk(p, settings, take_step)
     form = settings.m * p.rate(settings.rate) * torch.tensor([step.form for step in steps]).double()
     share = _column(steps, "C11") / form
     all_progress = sum(_column(steps, term) for term in ("C0", "C11", "C12")) / form
     return Finding(
-        hypotheses=properties(p, settings),
+        hypotheses=p.conditions(settings),
         conclusions=(never_above("C11 / (m eta r'H(t)r)", -1.6, share),),
         numbers={
             "C11 / (m eta r'H(t)r), mean": share.mean().item(),
@@ -170,37 +165,29 @@ def progress(settings: Settings, seed: int) -> Finding:
     proof=kernel.minor_terms,
     quick={**_SIZES, "rates": [0.001, 0.01, 0.1, 0.5], "lengths": [256, 1024, 4096]},
     full={**_LARGER, "lengths": [256, 1024, 4096, 16384, 65536]},
-    seconds=0.4,
 )
 def minor_terms(settings: Settings, seed: int) -> Finding:
     """Let r = F - Y and m = Omega(lambda^-2 n^2 d^2 e^(30B) sqrt(log(nd/delta))). Then |C0| and |C12| are at
     most 0.1 m eta lambda |r|^2, |C2| <= eta^2 m (nd)^2 e^(16B) |r|^2 and |C3| <= eta^2 m^2 |r|^2.
     """
     # Compute the first-order terms for infinite m, which meets every condition on m, at initialisation.
-    p = ordinary_regression(settings, seed)
+    p = PrefixRegression.draw(settings, seed)
     limit = terms_at_infinity(p)
     second = [_second_order(p, rate) for rate in settings.rates]
+    scaled = [value * rate**2 for value, rate in zip(second, settings.rates, strict=True)]
+    largest = max(map(log10, second))
     finite = {m: _at_length(settings | {"m": m}, seed) for m in settings.lengths}
     bound = 2 * math.log10(p.size) + 16 * p.bound(settings) * LOG10_E
     return Finding(
         hypotheses=(
-            *in_unit_ball(p),
+            *p.in_unit_ball,
             Hypothesis("length m", ">=", p.guarantee(settings).log10_width, math.inf, log10=True),
         ),
         conclusions=(
             Conclusion("H.4: |C0| / (m eta lambda |r|^2), infinite m", "<=", 0.1, limit["C0"], part="C0"),
             Conclusion("H.5: |C12| / (m eta lambda |r|^2), infinite m", "<=", 0.1, limit["C12"], part="C12"),
-            Conclusion(
-                "H.6: |C2| / (m eta^2 |r|^2)", "<=", bound, max(map(log10, second)), log10=True, part="C2"
-            ),
-            Conclusion.of_trend(
-                "H.6: |C2| / |r|^2 over eta",
-                ">=",
-                2.0,
-                settings.rates,
-                [value * rate**2 for value, rate in zip(second, settings.rates, strict=True)],
-                part="C2",
-            ),
+            Conclusion("H.6: |C2| / (m eta^2 |r|^2)", "<=", bound, largest, log10=True, part="C2"),
+            Conclusion.of_trend("H.6: |C2| / |r|^2 over eta", ">=", 2.0, settings.rates, scaled, part="C2"),
             Conclusion("H.7: C3 / (eta^2 m^2 |r|^2), infinite m", "<=", 1.0, limit["C3"], part="C3"),
         ),
         numbers={
@@ -243,7 +230,7 @@ def _second_order(p: PrefixRegression, factor: float) -> float:
 
 
 def _at_length(settings: Settings, seed: int) -> dict[str, float]:
-    p = ordinary_regression(settings, seed)
+    p = PrefixRegression.draw(settings, seed)
     step, _ = take_step(p, p.network, p.rate(0.01))
     unit = settings.m * p.rate(0.01) * p.paper.lambda_min * step.before
     return {term: abs(step.terms[term]) / unit for term in ("C0", "C12")}

@@ -7,12 +7,10 @@ from torch import Tensor
 from torch.func import jacrev
 
 from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
+from attangent.papers.common.bounds import comparison
 from attangent.papers.common.figures import plot
-from attangent.papers.p1_prefix.claims.prefix_regression import (
-    PrefixRegression,
-    in_unit_ball,
-    ordinary_regression,
-)
+from attangent.papers.common.sizes import no_growth
+from attangent.papers.p1_prefix.claims.prefix_regression import PrefixRegression
 from attangent.papers.p1_prefix.proofs import kernel, signs
 
 _EXACT = 1e-10
@@ -30,20 +28,19 @@ _SIZES = {"n": 6, "d": 4, "m": 256, "sigma": 1.0, "init": "independent"}
         leaves out.""",
     quick=_SIZES,
     full={"n": 32, "d": 8, "m": 4096},
-    seconds=0.1,
 )
 def gradient(settings: Settings, seed: int) -> Finding:
     """The gradient of the squared loss in the prefix vector w_r is m sum_i sum_k (F_ki - y_ki) (<v_kr, S_i>
     S_ir x_i + a_r S_ir e_k): w_r acts as key and as value.
     """
-    p = ordinary_regression(settings, seed)
+    p = PrefixRegression.draw(settings, seed)
     printed = p.network.gradient(p.X, p.Y)
     automatic = _automatic_gradient(p)
     as_key = p.network.tangent(p.X, kind="paper").pull_back(p.residual)
     order = automatic.norm(dim=0).argsort()
     sizes = {"gradient |dL/dw_r|": automatic, "its part with w_r as a value": automatic - as_key}
     return Finding(
-        hypotheses=in_unit_ball(p),
+        hypotheses=p.in_unit_ball,
         conclusions=(
             Conclusion("relative distance to autograd", "<=", _EXACT, _relative(printed, automatic)),
         ),
@@ -95,13 +92,12 @@ def _relative(a: Tensor, b: Tensor) -> float:
     plain="All eight printed derivatives are right.",
     quick={"d": 4, "m": 12, "sigma": 1.0},
     full={"d": 8, "m": 48},
-    seconds=0.1,
 )
 def derivatives(settings: Settings, seed: int) -> Finding:
     """The eight printed derivatives in w_r are right: those of W'x, exp(W'x), alpha, 1/alpha, the softmax S
     and the outputs F_k (for k equal to the differentiated coordinate, for other k, and as a vector).
     """
-    p = ordinary_regression(settings | {"n": 1, "init": "independent"}, seed)
+    p = PrefixRegression.draw(settings | {"n": 1, "init": "independent"}, seed)
     gaps = _derivative_gaps(p.X[0], p.network.W, p.network.a[0])
     return Finding(
         conclusions=tuple(
@@ -159,13 +155,12 @@ def _derivative_gaps(x: Tensor, W: Tensor, a: Tensor) -> dict[str, float]:
     proof=kernel.printed_kernel,
     quick=_SIZES,
     full={"n": 16, "d": 8, "m": 2048},
-    seconds=0.2,
 )
 def gram(settings: Settings, seed: int) -> Finding:
     """H(W) = J J'/m for the kernel H(W) of Definition G.1, on which the analysis of training rests. J is the
     Jacobian of all outputs in the prefix W. H is symmetric and positive semi-definite.
     """
-    p = ordinary_regression(settings, seed)
+    p = PrefixRegression.draw(settings, seed)
     J = jacrev(lambda W: _forward(p, W).T)(p.network.W).reshape(p.size, -1)
     true = J @ J.T / settings.m
     return Finding(
@@ -193,12 +188,11 @@ def _gram_lines(p: PrefixRegression, true: Tensor) -> tuple[Conclusion, ...]:
         ),
         Conclusion("relative asymmetry of H", "<=", _EXACT, _relative(H.T, H), part=parts[1]),
         Conclusion("lambda_min / lambda_max of H", ">=", -1e-12, condition, part=parts[1]),
-        Conclusion(
+        comparison(
             "relative distance of the kernel with the value term from J J'/m",
             "<=",
             _EXACT,
             _relative(p.exact.kernel, true),
-            claimed=False,
         ),
     )
 
@@ -232,13 +226,12 @@ def _spectra_figure(kernels: dict[str, Tensor]) -> Figure:
     proof=signs.first_loss,
     quick={**_SIZES, "n": 8, "widths": [64, 256, 1024, 4096, 16384], "m": 64},
     full={"n": 32, "d": 8, "widths": [256, 1024, 4096, 16384, 65536, 262144]},
-    seconds=0.2,
 )
 def first_loss(settings: Settings, seed: int) -> Finding:
     """With independent prefix vectors and signs, |F(0) - Y|_F = O(sqrt(nd)) for every prefix length m."""
     starts = {
         init: [
-            ordinary_regression(settings | {"m": m, "init": init}, seed).residual.norm().item()
+            PrefixRegression.draw(settings | {"m": m, "init": init}, seed).residual.norm().item()
             for m in settings.widths
         ]
         for init in (settings.init, "symmetric")
@@ -247,14 +240,13 @@ def first_loss(settings: Settings, seed: int) -> Finding:
     largest_start = max(starts[settings.init]) / root
     return Finding(
         conclusions=(
-            Conclusion.of_trend("|F(0) - Y|_F over m", "<=", 0.0, settings.widths, starts[settings.init]),
+            no_growth("|F(0) - Y|_F over m", settings.widths, starts[settings.init]),
             Conclusion("largest |F(0) - Y|_F / sqrt(nd)", "<=", 10.0, largest_start, threshold="ours"),
-            Conclusion(
+            comparison(
                 "largest |F(0) - Y|_F / sqrt(nd), symmetric initialisation",
                 "<=",
                 1.0,
                 max(starts["symmetric"]) / root,
-                claimed=False,
             ),
         ),
         numbers={
@@ -292,18 +284,17 @@ def first_loss(settings: Settings, seed: int) -> Finding:
     proof=signs.conditions,
     quick={**_SIZES, "n": 8, "widths": [64, 256, 1024, 4096, 16384], "m": 64},
     full={"n": 32, "d": 8, "widths": [256, 1024, 4096, 16384, 65536]},
-    seconds=0.1,
 )
 def conditions(settings: Settings, seed: int) -> Finding:
     """At m = lambda^-2 poly(n, d, exp(B)), D = 2 exp(20B) sqrt(nd) |Y - F(0)|_F / (lambda m) is at most a
     constant times R = lambda / poly(n, d, exp(B)) for every lambda.
     """
-    losses = [ordinary_regression(settings | {"m": m}, seed).residual.norm().item() for m in settings.widths]
+    losses = [
+        PrefixRegression.draw(settings | {"m": m}, seed).residual.norm().item() for m in settings.widths
+    ]
     inverse = [math.sqrt(m) for m in settings.widths]
     ratios = [loss * scale**2 / m for loss, scale, m in zip(losses, inverse, settings.widths, strict=True)]
     return Finding(
-        conclusions=(
-            Conclusion.of_trend("D/R at m = 1/lambda^2, over 1/lambda", "<=", 0.0, inverse, ratios),
-        ),
+        conclusions=(no_growth("D/R at m = 1/lambda^2, over 1/lambda", inverse, ratios),),
         remark="D/R is |F(0) - Y| times a factor without lambda and m. Lambda enters through m = 1/lambda^2.",
     )

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels.network import Kind
-from attangent.papers.common.bounds import LOG10_E
+from attangent.papers.common.bounds import LOG10_E, comparison, log10
 from attangent.papers.common.figures import plot
 from attangent.papers.common.perturbation import (
     Changes,
@@ -21,13 +21,7 @@ from attangent.papers.common.perturbation import (
     random_move,
     thirteen_parts,
 )
-from attangent.papers.p1_prefix.claims.prefix_regression import (
-    PrefixRegression,
-    in_unit_ball,
-    log10,
-    ordinary_regression,
-    properties,
-)
+from attangent.papers.p1_prefix.claims.prefix_regression import PrefixRegression
 from attangent.papers.p1_prefix.proofs import kernel, tails
 
 _SIZES = {"n": 6, "d": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
@@ -52,13 +46,12 @@ _SIZES = {"n": 6, "d": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
     proof=kernel.equal_points,
     quick={**_SIZES, "radii": [0.00001, 0.0001, 0.001, 0.0099], "copies": [1, 2, 4, 8, 16], "delta": 0.05},
     full={"n": 12, "d": 8, "m": 4096},
-    seconds=0.2,
 )
 def kernel_perturbation(settings: Settings, seed: int) -> Finding:
     """If every prefix vector moves by at most R < 0.01, each entry of the kernel changes by at most 8 R
     e^(22B), and the kernel by at most 8 R sqrt(nd) e^(22B) in the Frobenius norm.
     """
-    p = ordinary_regression(settings, seed)
+    p = PrefixRegression.draw(settings, seed)
     toward = _training_move(p)
     moves = {"random": random_move(p.network.W, seed), "toward the targets": toward}
     changes = {name: _changes(p, settings, U, "paper") for name, U in moves.items()}
@@ -67,7 +60,7 @@ def kernel_perturbation(settings: Settings, seed: int) -> Finding:
     largest = max(map(largest_over_radius, changes.values()))
     slack = bound + math.log10(math.sqrt(p.size)) - math.log10(largest)
     return Finding(
-        hypotheses=(in_unit_ball(p)[0], Hypothesis("largest move R", "<=", 0.01, max(settings.radii))),
+        hypotheses=(p.in_unit_ball[0], Hypothesis("largest move R", "<=", 0.01, max(settings.radii))),
         conclusions=(
             entry_line(changes, bound),
             norm_line(changes, bound + math.log10(math.sqrt(p.size))),
@@ -94,20 +87,15 @@ def _largest_spread(p: PrefixRegression, changes: dict[str, Changes]) -> float:
 
 
 def _copies_trend(settings: Settings, seed: int) -> Conclusion:
-    return Conclusion.of_trend(
-        "|H(W) - H(W~)|_F over n, all points equal, B = 1",
-        "<=",
-        0.5,
-        settings.copies,
-        [_change_of_copies(settings, n, seed) for n in settings.copies],
-        part="2",
-    )
+    name = "|H(W) - H(W~)|_F over n, all points equal, B = 1"
+    changes = [_change_of_copies(settings, n, seed) for n in settings.copies]
+    return Conclusion.of_trend(name, "<=", 0.5, settings.copies, changes, part="2")
 
 
 def _change_of_copies(settings: Settings, n: int, seed: int) -> float:
     """|H(W) - H(W~)|_F for one point repeated n times, at the largest sigma with B = 1."""
     sigma = 1 / (settings.get("C", 10.0) * math.sqrt(math.log(n * settings.d / settings.delta)))
-    p = ordinary_regression(settings | {"n": 1, "sigma": sigma, "init": "independent"}, seed)
+    p = PrefixRegression.draw(settings | {"n": 1, "sigma": sigma, "init": "independent"}, seed)
     X = p.X.repeat(n, 1)
     U = random_move(p.network.W, seed)
     moved = p.network.with_weights(p.network.W + settings.radii[-1] * U)
@@ -138,11 +126,10 @@ def _training_move(p: PrefixRegression) -> Tensor:
         in every run; the conditions on m are out of reach.""",
     quick={**_SIZES, "init": "independent", "rate": 0.5, "steps": 200, "looks": 10},
     full={"n": 12, "d": 8, "m": 4096, "steps": 3000},
-    seconds=0.5,
 )
 def stays_definite(settings: Settings, seed: int) -> Finding:
     """While every prefix vector stays within D < R of its initial value, lambda_min(H(tau)) >= lambda/2."""
-    p = ordinary_regression(settings, seed)
+    p = PrefixRegression.draw(settings, seed)
     at = sorted({round(settings.steps * (i / settings.looks) ** 2) for i in range(settings.looks + 1)})
     run = p.train(settings, keep=at)
     looks = [t for t in at if t in run.snapshots]
@@ -156,18 +143,12 @@ def stays_definite(settings: Settings, seed: int) -> Finding:
     least_exact = (lowest["exact"] / p.exact.lambda_min).min().item()
     return Finding(
         hypotheses=(
-            *properties(p, settings),
+            *p.conditions(settings),
             Hypothesis("largest movement, below R", "<=", needed.log10_radius, log10(moved), log10=True),
         ),
         conclusions=(
             Conclusion("smallest lambda_min(H(t)) / lambda", ">=", 0.5, kept.min().item()),
-            Conclusion(
-                "smallest lambda_min(H(t)) / lambda for the exact kernel",
-                ">=",
-                0.5,
-                least_exact,
-                claimed=False,
-            ),
+            comparison("smallest lambda_min(H(t)) / lambda for the exact kernel", ">=", 0.5, least_exact),
         ),
         numbers={
             "lambda": p.paper.lambda_min,
@@ -211,14 +192,13 @@ _LEMMA_K = {"n": 16, "d": 4, "m": 4096, "sigma": 1.0, "delta": 0.05, "init": "in
     proof=tails.union_over_prefix,
     quick={**_LEMMA_K, "R": 0.0099},
     full={"n": 64, "m": 65536},
-    seconds=0.2,
 )
 def perturbation_parts(settings: Settings, seed: int) -> Finding:
     """For a Gaussian prefix w, a prefix v within R < 0.01 of it and points in the unit ball, thirteen bounds
     hold with high probability. They bound <w, x>, exp<w, x>, the normaliser alpha and the softmax S by powers
     of e^B and R.
     """
-    p = ordinary_regression(settings, seed)
+    p = PrefixRegression.draw(settings, seed)
     needed = p.guarantee(settings)
     finding = thirteen_parts(p.X, p.network.W, needed.B, settings.R)
     beyond = beyond_bound(needed.B, settings.sigma, settings.delta, needed.log10_width)
@@ -243,13 +223,12 @@ def perturbation_parts(settings: Settings, seed: int) -> Finding:
     ours=("|w_r| <= B, a premise that the lemma attributes to Lemma K.1",),
     quick=_LEMMA_K,
     full={"n": 64, "m": 65536},
-    seconds=0.1,
 )
 def beta_parts(settings: Settings, seed: int) -> Finding:
     """Let beta_k = W_k o a, v_kr = beta_kr 1 - beta_k and |w_r| <= B. Then |beta_kr| <= B, |beta_k| <= B
     sqrt(m), |v_kr| <= 2 B sqrt(m), 1/alpha <= e^B / m, <beta_k, S_i> <= e^(4B) and <v_kr, S_i> <= e^(6B).
     """
-    p = ordinary_regression(settings, seed)
+    p = PrefixRegression.draw(settings, seed)
     B = p.bound(settings)
     log_B = math.log10(B)
     log_m = math.log10(settings.m)
@@ -258,7 +237,7 @@ def beta_parts(settings: Settings, seed: int) -> Finding:
     measured = {name: log10(value) for name, value in _values(p).items()}
     longest = p.network.W.norm(dim=0).max().item()
     return Finding(
-        hypotheses=(in_unit_ball(p)[0], Hypothesis("largest |w_r|", "<=", B, longest)),
+        hypotheses=(p.in_unit_ball[0], Hypothesis("largest |w_r|", "<=", B, longest)),
         conclusions=tuple(
             Conclusion(f"Part {i}: {name}", "<=", bound, value, log10=True, part=f"{i}")
             for i, ((name, value), bound) in enumerate(zip(measured.items(), bounds, strict=True), 1)

@@ -7,38 +7,33 @@ import torch
 from torch import Tensor
 
 from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
+from attangent.papers.common.bounds import comparison
 from attangent.papers.common.figures import plot
+from attangent.papers.common.sizes import by_size
 from attangent.papers.p1_prefix.claims.kernel_training import SLOW_SIZES, late_progress
-from attangent.papers.p1_prefix.claims.prefix_regression import (
-    PrefixRegression,
-    ordinary_regression,
-    properties,
-    slow_regression,
-)
+from attangent.papers.p1_prefix.claims.prefix_regression import PrefixRegression
 from attangent.papers.p1_prefix.proofs import kernel
 
 
 @dataclass(frozen=True)
 class Law:
-    """A run with its loss over compute m d n T, and the straight line through the tail of log L."""
+    """A run with its loss over compute m d n T, and the straight line through the tail of log L.
+
+    Attributes:
+        fit: R^2 of the line through log L in the tail.
+    """
 
     p: PrefixRegression
     compute: Tensor
     loss: Tensor
     slope: float
     fit: float
-    """R^2 of the line through log L in the tail."""
     rate: float
 
     @property
     def printed_ratio(self) -> float:
         """slope / (-eta lambda / (nd)), in units of the printed slope."""
         return self.slope / (-self.rate * self.p.paper.lambda_min / self.p.size)
-
-    @property
-    def exact_ratio(self) -> float:
-        """slope / (-2 eta lambda / (nd)) with the lambda of J J'/m."""
-        return self.slope / (-2 * self.rate * self.p.exact.lambda_min / self.p.size)
 
     def compute_to(self, fraction: float) -> float:
         """Return the compute until the loss is this fraction of the first, or infinity if it never is."""
@@ -91,6 +86,7 @@ def line(x: Tensor, y: Tensor) -> tuple[float, float]:
         "law": {"n": 6, "d": 4, "init": "symmetric", "steps": 3000, "tail": 0.3},
         "widths": [1024, 4096],
     },
+    seconds=1.0,
 )
 def scaling_law(settings: Settings, seed: int) -> Finding:
     """The loss falls exponentially in the compute C = N D T with N = O(md) parameters, D = O(n) points and T
@@ -98,34 +94,30 @@ def scaling_law(settings: Settings, seed: int) -> Finding:
     kernel of Definition G.1.
     """
     # On x_i = rho e_i the slope in units of the printed slope goes to 0 like rho^2.
-    family = [slow_regression(rho, settings, seed) for rho in settings.rhos]
+    family = [PrefixRegression.slow(rho, settings, seed) for rho in settings.rhos]
     ratios = [late_slope(p, settings) / p.contraction(settings.rate, p.paper) for p in family]
     inverse = [1 / rho for rho in settings.rhos]
     sizes = [settings | settings.law | {"m": m} for m in settings.widths]
-    laws = {s.m: measure(s, ordinary_regression(s, seed)) for s in sizes}
+    laws = {s.m: measure(s, PrefixRegression.draw(s, seed)) for s in sizes}
     first = laws[settings.widths[0]]
     last = laws[settings.widths[-1]]
     worst_fit = min(law.fit for law in laws.values())
     return Finding(
-        hypotheses=properties(family[-1], settings),
+        hypotheses=family[-1].conditions(settings),
         conclusions=(
             Conclusion.of_trend(
                 "slope of log L in compute / (-eta lambda / nd), over 1/rho", ">=", 0.0, inverse, ratios
             ),
             Conclusion("R^2 of the straight line in the tail", ">=", 0.99, worst_fit, threshold="ours"),
-            Conclusion(
+            comparison(
                 f"compute to reach {settings.target:g} of the first loss, longest / shortest prefix",
                 "<=",
                 1.0,
                 last.compute_to(settings.target) / first.compute_to(settings.target),
-                claimed=False,
             ),
         ),
         numbers={
-            **{
-                f"slope ratio at rho = {rho:g}": value
-                for rho, value in zip(settings.rhos, ratios, strict=True)
-            },
+            **by_size("slope ratio at rho = {:g}", settings.rhos, ratios),
             "slope / (-eta lambda / nd), ordinary data, shortest prefix": first.printed_ratio,
             "slope / (-eta lambda / nd), ordinary data, longest prefix": last.printed_ratio,
         },

@@ -7,17 +7,11 @@ from torch import Tensor
 
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels import Prediction, Trajectory, predict_training
-from attangent.papers.common.bounds import LOG10_E
-from attangent.papers.common.descent import gradient_line
+from attangent.papers.common.bounds import LOG10_E, comparison, log10
+from attangent.papers.common.descent import gradient_line, steps_to
 from attangent.papers.common.figures import plot
-from attangent.papers.p1_prefix.claims.prefix_regression import (
-    PrefixRegression,
-    limit_ratio,
-    log10,
-    ordinary_regression,
-    properties,
-    slow_regression,
-)
+from attangent.papers.common.sizes import by_size, no_growth
+from attangent.papers.p1_prefix.claims.prefix_regression import PrefixRegression, limit_ratio
 from attangent.papers.p1_prefix.proofs import kernel
 
 SLOW_SIZES = {
@@ -29,25 +23,12 @@ SLOW_SIZES = {
     "epsilon": 0.01,
     "rhos": [0.4, 0.2, 0.1, 0.05],
 }
-"""The family of `slow_regression`, with the paper's initialisation."""
+"""The family of `PrefixRegression.slow`, with the paper's initialisation."""
 
 
 def frozen(p: PrefixRegression, settings: Settings) -> Prediction:
     """Predict gradient descent with the exact kernel at initialisation, its limit for a long prefix."""
     return predict_training(p.exact.kernel, p.residual, p.rate(settings.rate), width=p.network.width)
-
-
-def steps_to(prediction: Prediction, epsilon: float) -> int:
-    """Return the first step with |F - Y|^2 <= epsilon; the loss must fall at every step."""
-    low = 0
-    high = 1
-    while 2 * float(prediction.loss(high)) > epsilon:
-        low = high
-        high = 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if 2 * float(prediction.loss(middle)) <= epsilon else (middle, high)
-    return high
 
 
 def promised_steps(p: PrefixRegression, settings: Settings) -> float:
@@ -86,48 +67,39 @@ def convergence(settings: Settings, seed: int) -> Finding:
     gradient descent.
     """
     # On x_i = rho e_i the constant that T needs grows like rho^-2, so no constant is enough.
-    family = [slow_regression(rho, settings, seed) for rho in settings.rhos]
+    family = [PrefixRegression.slow(rho, settings, seed) for rho in settings.rhos]
     needed = [steps_to(frozen(p, settings), settings.epsilon) for p in family]
     constants = [steps / promised_steps(p, settings) for steps, p in zip(needed, family, strict=True)]
+    limits = [limit_ratio(p.X, settings.sigma) for p in family]
     inverse = [1 / rho for rho in settings.rhos]
     p = family[1]
     rho = settings.rhos[1]
+    at = f"rho = {rho:g}"
     steps = round(promised_steps(p, settings))
     run = p.train(settings | {"steps": steps})
+    left = 2 * run.loss[-1].item()
     longer = [_constant(settings | {"m": m}, rho, seed) for m in settings.lengths]
     return Finding(
-        hypotheses=properties(family[-1], settings),
+        hypotheses=family[-1].conditions(settings),
         conclusions=(
-            Conclusion.of_trend(
-                "constant that T needs to reach epsilon, over 1/rho", "<=", 0.0, inverse, constants
-            ),
+            no_growth("constant that T needs to reach epsilon, over 1/rho", inverse, constants),
             Conclusion(
-                f"|F(T) - Y|^2 after T steps with the constant 1, rho = {rho:g}",
+                f"|F(T) - Y|^2 after T steps with the constant 1, {at}",
                 "<=",
                 settings.epsilon,
-                2 * run.loss[-1].item(),
+                left,
                 threshold="ours",
             ),
-            Conclusion(
-                f"constant that T needs at rho = {rho:g}, longest prefix / shortest",
-                "<=",
-                0.5,
-                longer[-1] / longer[0],
-                claimed=False,
+            comparison(
+                f"constant that T needs at {at}, longest prefix / shortest", "<=", 0.5, longer[-1] / longer[0]
             ),
         ),
         numbers={
-            **{
-                f"constant that T needs at rho = {r:g}": c
-                for r, c in zip(settings.rhos, constants, strict=True)
-            },
-            **{
-                f"lambda of the exact / of the printed kernel, rho = {r:g}, infinite m": limit_ratio(
-                    q.X, settings.sigma
-                )
-                for r, q in zip(settings.rhos, family, strict=True)
-            },
-            f"steps T at rho = {rho:g}": steps,
+            **by_size("constant that T needs at rho = {:g}", settings.rhos, constants),
+            **by_size(
+                "lambda of the exact / of the printed kernel, rho = {:g}, infinite m", settings.rhos, limits
+            ),
+            f"steps T at {at}": steps,
             "|F(T) - Y|^2 with the frozen kernel": 2 * float(frozen(p, settings).loss(steps)),
         },
         figures=(_constants_figure(inverse, constants),),
@@ -138,7 +110,7 @@ def convergence(settings: Settings, seed: int) -> Finding:
 
 
 def _constant(settings: Settings, rho: float, seed: int) -> float:
-    p = slow_regression(rho, settings, seed)
+    p = PrefixRegression.slow(rho, settings, seed)
     return steps_to(frozen(p, settings), settings.epsilon) / promised_steps(p, settings)
 
 
@@ -167,20 +139,19 @@ def _constants_figure(inverse: list[float], constants: list[float]) -> Figure:
     proof=kernel.slow_step,
     quick=SLOW_SIZES,
     full={"m": 65536, "rhos": [0.4, 0.2, 0.1, 0.05, 0.025]},
-    seconds=0.3,
 )
 def loss_induction(settings: Settings, seed: int) -> Finding:
     """If weights, loss and gradient satisfy their bounds up to step t, then |F(t+1) - Y|_F^2 <= (1 - m eta
     lambda/2) |F(t) - Y|_F^2, with lambda of the kernel of Definition G.1.
     """
     # On x_i = rho e_i the progress of a step in units of m eta lambda/2 goes to 0 like rho^2.
-    family = [slow_regression(rho, settings, seed) for rho in settings.rhos]
+    family = [PrefixRegression.slow(rho, settings, seed) for rho in settings.rhos]
     taken = [late_progress(p, settings) / (p.contraction(settings.rate, p.paper) / 2) for p in family]
     inverse = [1 / rho for rho in settings.rhos]
     kept = max(loss_before(p, settings) for p in family)
     return Finding(
         hypotheses=(
-            *properties(family[-1], settings),
+            *family[-1].conditions(settings),
             Hypothesis("largest |F(i) - Y|^2 / its bound up to step t, the premise", "<=", 1 + 1e-9, kept),
         ),
         conclusions=(
@@ -191,10 +162,7 @@ def loss_induction(settings: Settings, seed: int) -> Finding:
                 f"progress of a step / (m eta lambda/2), rho = {settings.rhos[-1]:g}", ">=", 1.0, taken[-1]
             ),
         ),
-        numbers={
-            f"progress / (m eta lambda/2), rho = {rho:g}": value
-            for rho, value in zip(settings.rhos, taken, strict=True)
-        },
+        numbers=by_size("progress / (m eta lambda/2), rho = {:g}", settings.rhos, taken),
         figures=(
             plot(
                 "Progress of a step: fraction of the squared error it removes",
@@ -241,7 +209,6 @@ _ORDINARY = {"n": 6, "d": 4, "m": 2048, "sigma": 1.0, "rate": 0.5, "steps": 300,
     proof=kernel.weights_stay,
     quick={**_ORDINARY, "init": "independent", "lengths": [128, 512, 2048, 8192], "steps": 60},
     full={"n": 12, "d": 8, "m": 8192, "steps": 300, "lengths": [512, 2048, 8192, 32768]},
-    seconds=0.5,
 )
 def weight_induction(settings: Settings, seed: int) -> Finding:
     """If the loss falls by a factor (1 - m eta lambda/2) per step, no prefix vector moves further than D = 2
@@ -249,30 +216,24 @@ def weight_induction(settings: Settings, seed: int) -> Finding:
     """
     runs = {}
     for m in settings.lengths:
-        p = ordinary_regression(settings | {"m": m}, seed)
+        p = PrefixRegression.draw(settings | {"m": m}, seed)
         runs[m] = p, p.train(settings)
     p, run = runs[settings.lengths[-1]]
     needed = p.guarantee(settings)
     moved = run.movement.max().item()
     units = [_moved_in_units(*runs[m]) for m in settings.lengths]
+    unit_name = "root mean square of |w_r(T) - w_r(0)| / (sqrt(nd) |F(0) - Y|)"
     residual = (2 * run.loss).sqrt()
     path = run.rate * residual.sum().item() / residual[0].item()
     shorter = 2 / (p.network.m * p.paper.lambda_min)
     return Finding(
-        hypotheses=properties(p, settings),
+        hypotheses=p.conditions(settings),
         conclusions=(
             Conclusion("largest |w_r(t) - w_r(0)|", "<=", needed.log10_movement, log10(moved), log10=True),
             Conclusion(
                 "eta sum_t |F(t) - Y| / |F(0) - Y|, over 4/(m lambda)", "<=", 1.0, path / (2 * shorter)
             ),
-            Conclusion.of_trend(
-                "root mean square of |w_r(T) - w_r(0)| / (sqrt(nd) |F(0) - Y|), over m",
-                "<=",
-                -1.0,
-                settings.lengths,
-                units,
-                claimed=False,
-            ),
+            Conclusion.of_trend(f"{unit_name}, over m", "<=", -1.0, settings.lengths, units, claimed=False),
         ),
         numbers={
             "largest weight movement": moved,
@@ -284,7 +245,7 @@ def weight_induction(settings: Settings, seed: int) -> Finding:
         figures=(
             plot(
                 "Movement of the prefix",
-                ("prefix length m", "root mean square of |w_r(T) - w_r(0)| / (sqrt(nd) |F(0) - Y|)"),
+                ("prefix length m", unit_name),
                 Series.of("measured", settings.lengths, units),
                 Series.of(
                     "1/m", settings.lengths, [units[0] * settings.lengths[0] / m for m in runs], "bound"
@@ -312,13 +273,12 @@ def _moved_in_units(p: PrefixRegression, run: Trajectory) -> float:
         test.""",
     quick={**_ORDINARY, "init": "independent", "sigma": 0.04},
     full={"n": 12, "d": 8, "m": 8192, "steps": 600},
-    seconds=0.4,
 )
 def gradient_induction(settings: Settings, seed: int) -> Finding:
     """At every step |dL/dw_r| <= sqrt(nd) e^(11B) |F - Y|_F. At the learning rate of the theorem a step moves
     no prefix vector by more than 0.01.
     """
-    p = ordinary_regression(settings, seed)
+    p = PrefixRegression.draw(settings, seed)
     run = p.train(settings)
     needed = p.guarantee(settings)
     residual = (2 * run.loss).sqrt()
@@ -326,21 +286,14 @@ def gradient_induction(settings: Settings, seed: int) -> Finding:
     steepest = run.gradient_norm.max().item()
     scaled = run.rate * run.gradient_norm
     largest_step = scaled.max().item()
+    at_rate = needed.log10_rate + log10(steepest)
+    step = "eta |dL/dw_r| at the learning rate of"
     return Finding(
-        hypotheses=properties(p, settings),
+        hypotheses=p.conditions(settings),
         conclusions=(
             gradient_line("Eq. 22", 11 * needed.B * LOG10_E, log10(constant)),
-            Conclusion(
-                "eta |dL/dw_r| at the learning rate of the theorem",
-                "<=",
-                -2.0,
-                needed.log10_rate + log10(steepest),
-                log10=True,
-                part="step",
-            ),
-            Conclusion(
-                "eta |dL/dw_r| at the learning rate of this run", "<=", 0.01, largest_step, claimed=False
-            ),
+            Conclusion(f"{step} the theorem", "<=", -2.0, at_rate, log10=True, part="step"),
+            comparison(f"{step} this run", "<=", 0.01, largest_step),
         ),
         numbers={"measured constant of Eq. 22": constant, "largest |dL/dw_r|": steepest},
         figures=(_steps_figure(scaled),),

@@ -43,6 +43,28 @@ class PrefixRegression:
     exact: Spectrum
     paper: Spectrum
 
+    @classmethod
+    def draw(cls, settings: Settings, seed: int) -> "PrefixRegression":
+        """Draw points on the unit sphere and targets in the unit ball."""
+        X, Y = unit_data(settings.n, settings.d, settings.d, seed)
+        return cls._of(settings, seed, settings.get("x_norm", 1.0) * X, Y)
+
+    @classmethod
+    def slow(cls, rho: float, settings: Settings, seed: int) -> "PrefixRegression":
+        """Return the problem with the three points rho e_i and the targets `SLOW`.
+
+        For infinite m and sigma = 1, lambda of the printed kernel is rho^2 e^(rho^2). That of the exact one
+        is e^(rho^2) (1 + rho^2) - 1 - 2 rho^2 = 1.5 rho^4 + O(rho^6). Their ratio goes to 0 with rho.
+        """
+        return cls._of(settings | {"d": 3}, seed, rho * torch.eye(3, dtype=torch.float64), SLOW)
+
+    @classmethod
+    def _of(cls, settings: Settings, seed: int, X: Tensor, Y: Tensor) -> "PrefixRegression":
+        init = settings.get("init", "symmetric")
+        network = PrefixNetwork(settings.d, settings.m, settings.sigma, init, seed)
+        exact, paper = (Spectrum.of(network.kernel(X, kind=kind)) for kind in ("exact", "paper"))
+        return cls(X, Y, network, exact, paper)
+
     @property
     def size(self) -> int:
         """n d, the number of outputs over all points."""
@@ -73,53 +95,25 @@ class PrefixRegression:
     def train(self, settings: Settings, **record: Any) -> Trajectory:
         return self.network.descend(self.X, self.Y, self.rate(settings.rate), settings.steps, **record)
 
+    @property
+    def in_unit_ball(self) -> tuple[Hypothesis, ...]:
+        lengths = {"|x|": self.X.norm(dim=1), "|y|": self.Y.norm(dim=1)}
+        return tuple(
+            Hypothesis(f"largest {name}", "<=", 1 + 1e-12, norms.max().item())
+            for name, norms in lengths.items()
+        )
 
-def ordinary_regression(settings: Settings, seed: int) -> PrefixRegression:
-    """Draw points on the unit sphere and targets in the unit ball."""
-    X, Y = unit_data(settings.n, settings.d, settings.d, seed)
-    return _regression(settings, seed, settings.get("x_norm", 1.0) * X, Y)
-
-
-SLOW = torch.tensor([[0.0, 1.0, -1.0], [-1.0, 0.0, 1.0], [1.0, -1.0, 0.0]], dtype=torch.float64) / math.sqrt(
-    2
-)
-"""Antisymmetric targets with zero row sums: an eigenvector of both kernels at the points rho e_i."""
-
-
-def slow_regression(rho: float, settings: Settings, seed: int) -> PrefixRegression:
-    """Return the problem with the three points rho e_i and the targets `SLOW`.
-
-    For infinite m and sigma = 1, lambda of the printed kernel is rho^2 e^(rho^2). That of the exact one is
-    e^(rho^2) (1 + rho^2) - 1 - 2 rho^2 = 1.5 rho^4 + O(rho^6). Their ratio goes to 0 with rho.
-    """
-    return _regression(settings | {"d": 3}, seed, rho * torch.eye(3, dtype=torch.float64), SLOW)
-
-
-def limit_ratio(X: Tensor, sigma: float) -> float:
-    """lambda_min(exact) / lambda_min(printed), both for infinite m."""
-    exact, paper = (
-        torch.linalg.eigvalsh(prefix_limit(X, sigma=sigma, kind=kind))[0] for kind in ("exact", "paper")
-    )
-    return (exact / paper).item()
-
-
-def _regression(settings: Settings, seed: int, X: Tensor, Y: Tensor) -> PrefixRegression:
-    init = settings.get("init", "symmetric")
-    network = PrefixNetwork(settings.d, settings.m, settings.sigma, init, seed)
-    exact, paper = (Spectrum.of(network.kernel(X, kind=kind)) for kind in ("exact", "paper"))
-    return PrefixRegression(X, Y, network, exact, paper)
-
-
-def properties(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ...]:
-    """Compare the run with the general conditions of Definition I.1."""
-    needed = p.guarantee(settings)
-    return (
-        *in_unit_ball(p),
-        Hypothesis("lambda_min(H*), above round-off", ">=", 1e-12 * p.paper.lambda_max, p.paper.lambda_min),
-        _in_limit("width m", ">=", needed.log10_width, math.log10(p.network.m)),
-        _in_limit("learning rate", "<=", needed.log10_rate, math.log10(p.rate(settings.rate))),
-        _in_limit("D, below R", "<=", needed.log10_radius, needed.log10_movement),
-    )
+    def conditions(self, settings: Settings) -> tuple[Hypothesis, ...]:
+        """Compare the run with the general conditions of Definition I.1."""
+        needed = self.guarantee(settings)
+        least = 1e-12 * self.paper.lambda_max
+        return (
+            *self.in_unit_ball,
+            Hypothesis("lambda_min(H*), above round-off", ">=", least, self.paper.lambda_min),
+            _in_limit("width m", ">=", needed.log10_width, math.log10(self.network.m)),
+            _in_limit("learning rate", "<=", needed.log10_rate, math.log10(self.rate(settings.rate))),
+            _in_limit("D, below R", "<=", needed.log10_radius, needed.log10_movement),
+        )
 
 
 def _in_limit(name: str, relation: Relation, required: float, measured: float) -> Hypothesis:
@@ -127,14 +121,12 @@ def _in_limit(name: str, relation: Relation, required: float, measured: float) -
     return Hypothesis(name, relation, required, measured, log10=True, in_limit=True)
 
 
-def log10(value: float) -> float:
-    """Return the decimal logarithm, minus infinity for zero."""
-    return math.log10(value) if value > 0 else -math.inf
+SLOW = torch.tensor([[0, 1, -1], [-1, 0, 1], [1, -1, 0]], dtype=torch.float64) / math.sqrt(2)
+"""Antisymmetric targets with zero row sums: an eigenvector of both kernels at the points rho e_i."""
 
 
-def in_unit_ball(p: PrefixRegression) -> tuple[Hypothesis, ...]:
-    slack = 1 + 1e-12
-    return (
-        Hypothesis("largest |x|", "<=", slack, p.X.norm(dim=1).max().item()),
-        Hypothesis("largest |y|", "<=", slack, p.Y.norm(dim=1).max().item()),
-    )
+def limit_ratio(X: Tensor, sigma: float) -> float:
+    """lambda_min(exact) / lambda_min(printed), both for infinite m."""
+    limits = (prefix_limit(X, sigma=sigma, kind=kind) for kind in ("exact", "paper"))
+    exact, paper = (torch.linalg.eigvalsh(limit)[0] for limit in limits)
+    return (exact / paper).item()

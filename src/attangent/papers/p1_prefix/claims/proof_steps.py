@@ -8,8 +8,10 @@ from torch import Tensor
 from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Finding, Settings, claim
 from attangent.kernels import unit_data
-from attangent.papers.p1_prefix.claims.kernel_training import frozen, promised_steps, steps_to
-from attangent.papers.p1_prefix.claims.prefix_regression import ordinary_regression, properties
+from attangent.papers.common.descent import steps_to
+from attangent.papers.common.sizes import no_growth
+from attangent.papers.p1_prefix.claims.kernel_training import frozen, promised_steps
+from attangent.papers.p1_prefix.claims.prefix_regression import PrefixRegression
 from attangent.papers.p1_prefix.network import PrefixNetwork
 from attangent.papers.p1_prefix.proofs import signs
 
@@ -31,29 +33,21 @@ _SIZES = {"n": 3, "d": 3, "sigma": 1.0, "init": "independent", "delta": 0.05}
     proof=signs.steps_without_log_m,
     quick={**_SIZES, "rate": 1.0, "epsilon": 0.01, "lengths": [64, 512, 4096, 32768]},
     full={"lengths": [256, 2048, 16384, 131072]},
-    seconds=0.5,
 )
 def steps_over_length(settings: Settings, seed: int) -> Finding:
     """The constant in front of (m eta lambda)^-1 log(nd/eps) that reaches eps does not depend on m."""
-    problems = [ordinary_regression(settings | {"m": m}, seed) for m in settings.lengths]
+    problems = [PrefixRegression.draw(settings | {"m": m}, seed) for m in settings.lengths]
     first = [p.residual.square().sum().item() for p in problems]
     # log(|F(0) - Y|^2/eps) is what the exact rate has to remove; compare it with the printed log(nd/eps)
     needed = [math.log(loss / settings.epsilon) for loss in first]
     printed = math.log(settings.n * settings.d / settings.epsilon)
     ratios = [value / printed for value in needed]
+    logs = [math.log(m) for m in settings.lengths]
     p = problems[0]
     constant = steps_to(frozen(p, settings), settings.epsilon) / promised_steps(p, settings)
     return Finding(
-        hypotheses=properties(problems[-1], settings),
-        conclusions=(
-            Conclusion.of_trend(
-                "log(|F(0) - Y|^2/eps) / log(nd/eps), over log m",
-                "<=",
-                0.0,
-                [math.log(m) for m in settings.lengths],
-                ratios,
-            ),
-        ),
+        hypotheses=problems[-1].conditions(settings),
+        conclusions=(no_growth("log(|F(0) - Y|^2/eps) / log(nd/eps), over log m", logs, ratios),),
         numbers={
             **{
                 f"|F(0) - Y|^2 / nd, m = {m}": loss / p.size
@@ -83,13 +77,12 @@ def steps_over_length(settings: Settings, seed: int) -> Finding:
     proof=signs.lost_sign,
     unconditional=True,
     quick={**_SIZES, "m": 64, "rate": 0.1, "sign": 1.0},
-    seconds=0.1,
 )
 def inverse_difference(settings: Settings, seed: int) -> Finding:
     """1/alpha(1) - 1/alpha(0) = (alpha(1) - alpha(0)) / (alpha(0) alpha(1)) for the normaliser alpha of a
     step.
     """
-    p = ordinary_regression(settings, seed)
+    p = PrefixRegression.draw(settings, seed)
     moved = p.network.W - p.rate(settings.rate) * p.network.gradient(p.X, p.Y)
     before, after = (torch.exp(p.X @ W).sum(dim=1) for W in (p.network.W, moved))
     printed = settings.sign * (after - before) / (before * after)
@@ -120,11 +113,10 @@ def inverse_difference(settings: Settings, seed: int) -> Finding:
     ),
     proof=signs.dependent_signs,
     quick={**_SIZES, "m": 4096, "rate": 0.1, "steps": 1},
-    seconds=0.1,
 )
 def dependence(settings: Settings, seed: int) -> Finding:
     """The signs a_r are independent of the weights W(tau) at every step tau."""
-    p = ordinary_regression(settings, seed)
+    p = PrefixRegression.draw(settings, seed)
     run = p.network.descend(p.X, p.Y, p.rate(settings.rate), settings.steps)
     move = (
         (run.final.W - p.network.W) * p.network.a
@@ -159,7 +151,6 @@ def dependence(settings: Settings, seed: int) -> Finding:
     proof=signs.without_signs,
     quick={**_SIZES, "n": 4, "lengths": [256, 1024, 4096, 16384], "draws": 16, "signs": False},
     full={"lengths": [1024, 4096, 16384, 65536]},
-    seconds=0.1,
 )
 def no_signs(settings: Settings, seed: int) -> Finding:
     """Without the signs a, |F(0) - Y|_F = O(sqrt(nmd)), as with them (Lemma H.8)."""
@@ -208,7 +199,6 @@ def _output(X: Tensor, m: int, settings: Settings, seed: int) -> Tensor:
     ),
     proof=signs.geometric_sum,
     quick={"m": 1024, "rates": [1e-5, 1e-4, 1e-3], "extra": 1.0},
-    seconds=0.1,
 )
 def geometric_sum(settings: Settings, seed: int) -> Finding:
     """eta sum_i (1 - m eta lambda/2)^i <= 4 eta/(m lambda) for the learning rates of the theorem."""

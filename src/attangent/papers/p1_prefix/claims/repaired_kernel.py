@@ -10,7 +10,7 @@ from attangent._core.random import generator
 from attangent.audit import Conclusion, Finding, Hypothesis, Settings, claim
 from attangent.kernels import unit_data
 from attangent.kernels.data import Init
-from attangent.papers.p1_prefix.claims.prefix_regression import in_unit_ball, ordinary_regression
+from attangent.papers.p1_prefix.claims.prefix_regression import PrefixRegression
 from attangent.papers.p1_prefix.network import PrefixNetwork
 
 
@@ -24,14 +24,13 @@ from attangent.papers.p1_prefix.network import PrefixNetwork
     sharp="sharp: an identity",
     quick={"n": 5, "d": 3, "sigma": 1.0, "init": "independent"},
     sizes=({"m": 64}, {"m": 256}),
-    seconds=0.1,
 )
 def gram(settings: Settings, seed: int) -> Finding:
     """K[(k,i),(l,j)] = H[(k,i),(l,j)] + (x_il C[(k,i),j] + x_jk C[(l,j),i] + delta_kl (PP')_ij) / m is J
     J'/m, the Gram matrix of the gradients. Here P = m S, A = P o a, G[(k,i),r] = m S_ir (beta_kr - <beta_k,
     S_i>) and C = G A'.
     """
-    p = ordinary_regression(settings, seed)
+    p = PrefixRegression.draw(settings, seed)
     a = p.network.a[0]
     m = p.network.m
 
@@ -70,14 +69,13 @@ def written_out(X: Tensor, W: Tensor, a: Tensor) -> Tensor:
     sharp="sharp in n and d: equal points attain nd; the constant is 10 to 100 times too large",
     quick={"n": 4, "d": 4, "sigma": 0.03, "init": "independent", "R": 0.0099, "factor": 1.0},
     sizes=({"m": 256}, {"m": 1024}),
-    seconds=0.1,
 )
 def frobenius(settings: Settings, seed: int) -> Finding:
     """Let |<w_r, x_i>| <= b, |w_r| <= omega, |x_i| <= 1 and let every prefix vector move by at most R. Then
     each entry of H changes by at most 2 R G G' with G = 2 (omega + R) e^(2(b+R)) and G' = (6 (omega + R) +
     2) e^(2(b+R)), and |H(W) - H(W~)|_F <= 2 R nd G G'.
     """
-    p = ordinary_regression(settings, seed)
+    p = PrefixRegression.draw(settings, seed)
     U = torch.randn(p.network.W.shape, generator=generator(seed, "move"), dtype=torch.float64)
     moved = p.network.with_weights(p.network.W + settings.R * U / U.norm(dim=0))
     X = p.X[:1].repeat(settings.n, 1)
@@ -89,7 +87,7 @@ def frobenius(settings: Settings, seed: int) -> Finding:
     )
     of_equal_points = equal.norm().item() / (p.size * entry)
     return Finding(
-        hypotheses=(in_unit_ball(p)[0], Hypothesis("largest move R", "<=", 0.01, settings.R)),
+        hypotheses=(p.in_unit_ball[0], Hypothesis("largest move R", "<=", 0.01, settings.R)),
         conclusions=(
             Conclusion("largest change of an entry / bound", "<=", 1.0, apart.abs().max().item() / entry),
             Conclusion("|H(W) - H(W~)|_F / bound", "<=", 1.0, apart.norm().item() / (p.size * entry)),
@@ -109,7 +107,6 @@ def frobenius(settings: Settings, seed: int) -> Finding:
     sharp="sharp: an asymptotic equality",
     quick={"n": 8, "d": 4, "sigma": 0.7, "draws": 100, "tolerance": 0.25},
     sizes=({"m": 1024}, {"m": 4096}),
-    seconds=0.4,
 )
 def first_loss(settings: Settings, seed: int) -> Finding:
     """For independent signs, E|F(0)|_F^2 = (1 + o(1)) m sum_i e^(s^2 |x_i|^2) s^2 (d + 4 s^2 |x_i|^2). For
@@ -155,13 +152,12 @@ def _is_its_formula(what: str, measured: Tensor, stated: Tensor) -> Conclusion:
     ours=("the bound on <a, S_j> at initialisation, where the signs are independent of W",),
     quick={"n": 6, "d": 4, "sigma": 1.0, "init": "independent", "delta": 0.001},
     sizes=({"m": 1024}, {"m": 16384}),
-    seconds=0.1,
 )
 def step_sum(settings: Settings, seed: int) -> Finding:
     """<Delta W'x_i, 1> = m sum_j <a, S_j> <R_j, x_i>, which is at most m sqrt(n) max_j |<a, S_j>| |R|_F. With
     probability 1 - delta, |<a, S_j>| <= sqrt(2 log(2n/delta)) |S_j| for all j.
     """
-    p = ordinary_regression(settings, seed)
+    p = PrefixRegression.draw(settings, seed)
     S = torch.softmax(p.X @ p.network.W, dim=1)
     R = p.residual
     signs = S @ p.network.a[0]
@@ -171,7 +167,7 @@ def step_sum(settings: Settings, seed: int) -> Finding:
     hoeffding = math.sqrt(2 * math.log(2 * settings.n / settings.delta)) * S.norm(dim=1)
     largest_sign_sum = (signs.abs() / hoeffding).max().item()
     return Finding(
-        hypotheses=(in_unit_ball(p)[0],),
+        hypotheses=(p.in_unit_ball[0],),
         conclusions=(
             _is_its_formula("sum", sums, stated),
             Conclusion("largest |sum| / bound", "<=", 1.0, (sums.abs().max() / most).item()),
@@ -192,7 +188,6 @@ def step_sum(settings: Settings, seed: int) -> Finding:
     ours=("at initialisation, where the signs are independent of W",),
     quick={"n": 6, "d": 4, "sigma": 0.5, "init": "independent", "delta": 0.001},
     sizes=({"m": 1024}, {"m": 16384}),
-    seconds=0.1,
 )
 def normaliser(settings: Settings, seed: int) -> Finding:
     """To first order a step changes alpha_i by -eta m sum_j (x_i.x_j <R_j, c_ij - s_ij mu_j> + b_ij <R_j,
@@ -201,7 +196,7 @@ def normaliser(settings: Settings, seed: int) -> Finding:
     independent signs c, b and mu are sums with random signs, of order m^(-1/2), so the change is of order eta
     sqrt(nm).
     """
-    p = ordinary_regression(settings, seed)
+    p = PrefixRegression.draw(settings, seed)
     X = p.X
     R = p.residual
     a = p.network.a[0]
@@ -219,7 +214,7 @@ def normaliser(settings: Settings, seed: int) -> Finding:
     most = (shifted.norm(dim=2) + b.abs()).amax(dim=1) * p.network.m * math.sqrt(settings.n) * R.norm()
     hoeffding = math.sqrt(2 * math.log(2 * settings.n**2 / settings.delta)) * both.norm(dim=2)
     return Finding(
-        hypotheses=(in_unit_ball(p)[0],),
+        hypotheses=(p.in_unit_ball[0],),
         conclusions=(
             _is_its_formula("change", change, stated),
             Conclusion("largest change / bound", "<=", 1.0, (change.abs() / most).max().item()),
@@ -239,7 +234,6 @@ def normaliser(settings: Settings, seed: int) -> Finding:
         are orthogonal""",
     quick={"n": 16, "d": 4, "sigma": 1.0, "delta": 0.001},
     sizes=({"m": 256}, {"m": 65536}),
-    seconds=0.2,
 )
 def largest_product(settings: Settings, seed: int) -> Finding:
     """With probability 1 - delta, |<w_r, x_i>| <= s sqrt(2 log(2nm/delta)) for all i and r."""

@@ -2,29 +2,26 @@
 
 import math
 
-from attangent.audit import Conclusion, Finding, Settings, claim
+from attangent.audit import Finding, Settings, claim
 from attangent.papers.p1_prefix.claims.tails import (
     Tail,
     binomial_tail,
     chi_square_tail,
+    kept,
     signs_tail,
     urn_tail,
     worst,
 )
 
 
-def _kept(name: str, measured: float) -> Conclusion:
-    return Conclusion(f"{name}: largest probability / bound", "<=", 1e-12, measured, log10=True)
-
-
 def _both_tails(upper: float, lower: float) -> Finding:
-    return Finding(conclusions=(_kept("upper tail", upper), _kept("lower tail", lower)))
+    return Finding(conclusions=(kept("upper tail", upper), kept("lower tail", lower)))
 
 
 def _signs(settings: Settings) -> Finding:
     """Compare the tail of n signs, divided by sqrt n, with factor exp(-t^2/2)."""
     tail = signs_tail(settings.n, 0.5, settings.factor)
-    return Finding(conclusions=(_kept("signs", worst(tail, settings.places)),))
+    return Finding(conclusions=(kept("signs", worst(tail, settings.places)),))
 
 
 @claim(
@@ -38,7 +35,6 @@ def _signs(settings: Settings) -> Finding:
     sharp="sharp to leading order for small delta",
     quick={"lower": [0.1, 0.2, 0.4, 0.6], "upper": [0.1, 0.5, 1.0, 3.0, 9.0], "n": 100_000, "half": 2.0},
     sizes=({"mu": 25.0}, {"mu": 400.0}),
-    seconds=0.1,
 )
 def chernoff(settings: Settings, seed: int) -> Finding:
     """Pr[X >= (1 + delta) mu] <= exp(-delta^2 mu/(2 + delta)) for all delta > 0, and Pr[X <= (1 - delta) mu]
@@ -60,7 +56,6 @@ def chernoff(settings: Settings, seed: int) -> Finding:
     sharp="the constant 1/2 is sharp: the central limit theorem; the factor 2 is not known to be",
     quick={"places": [0.5, 1.0, 2.0, 3.0], "factor": 2.0},
     sizes=({"n": 1}, {"n": 100}),
-    seconds=0.1,
 )
 def khintchine(settings: Settings, seed: int) -> Finding:
     """Pr[|sum_i z_i sigma_i| >= t |z|] <= 2 exp(-t^2/2) for all t > 0 and independent signs sigma."""
@@ -77,7 +72,6 @@ def khintchine(settings: Settings, seed: int) -> Finding:
     sharp="not known",
     quick={"places": [0.1, 0.5, 1.0, 4.0, 9.0], "lower": True},
     sizes=({"k": 4}, {"k": 64}),
-    seconds=0.1,
 )
 def chi_square(settings: Settings, seed: int) -> Finding:
     """Pr[X - k s^2 >= (2 sqrt(kt) + 2t) s^2] <= e^-t and Pr[X - k s^2 <= -2 sqrt(kt) s^2] <= e^-t."""
@@ -98,7 +92,6 @@ def chi_square(settings: Settings, seed: int) -> Finding:
     sharp="not known",
     quick={"places": [0.5, 1.0, 2.0, 3.0], "factor": 2.0},
     sizes=({"n": 1}, {"n": 100}),
-    seconds=0.1,
 )
 def sub_exponential(settings: Settings, seed: int) -> Finding:
     """If E e^(l(X - mu)) <= exp(l^2 s^2/2) for |l| < 1/alpha, then Pr[|X - mu| >= t] <= 2 exp(-0.5
@@ -108,8 +101,8 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
     signs = signs_tail(settings.n, 0.5, settings.factor)
     return Finding(
         conclusions=(
-            _kept("signs", worst(signs, settings.places)),
-            _kept(
+            kept("signs", worst(signs, settings.places)),
+            kept(
                 "exponential variable, alpha = 2", worst(exponential_tail(settings.factor), settings.places)
             ),
         )
@@ -146,7 +139,6 @@ def exponential_tail(factor: float) -> Tail:
         "half": 2.0,
     },
     sizes=({"mu": 25.0}, {"mu": 400.0}),
-    seconds=0.1,
 )
 def matrix_chernoff(settings: Settings, seed: int) -> Finding:
     """Pr[lambda_min(sum X_i) <= (1 - delta) mu_min] <= d exp(-delta^2 mu_min/(2B)) for delta in (0, 1], and

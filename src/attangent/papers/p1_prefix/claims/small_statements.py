@@ -36,7 +36,6 @@ LEADS = (7.40, 5.81, 13.26)
     unconditional=True,
     quick={"leads": list(LEADS), "printed": {}},
     seeds=1,
-    seconds=0.1,
 )
 def averages(settings: Settings, seed: int) -> Finding:
     """The last column of Table 2 is the average of the three before it up to rounding, and the leads that
@@ -81,7 +80,6 @@ def averages(settings: Settings, seed: int) -> Finding:
     ),
     quick={"files": list(CB)},
     seeds=1,
-    seconds=0.1,
     data=CB,
 )
 def labels(settings: Settings, seed: int) -> Finding:
@@ -121,7 +119,6 @@ def labels(settings: Settings, seed: int) -> Finding:
     ),
     quick={"L": 24, "d": 8, "lengths": [2**i for i in range(6, 17, 2)], "exponent": 2.0},
     seeds=1,
-    seconds=0.1,
 )
 def quadratic_cost(settings: Settings, seed: int) -> Finding:
     """The number of multiplications of Algorithm 1 grows like m^2 for long prefixes."""
@@ -149,7 +146,6 @@ def quadratic_cost(settings: Settings, seed: int) -> Finding:
     ),
     proof=attention.printed_projection,
     quick={"L": 4, "m": 6, "d": 4, "same": False},
-    seconds=0.1,
 )
 def definition(settings: Settings, seed: int) -> Finding:
     """D^-1 A V_P with K_P = S W_Q and A = exp(Q K_P') is prefix attention, Algorithm 1."""
@@ -173,7 +169,6 @@ def definition(settings: Settings, seed: int) -> Finding:
     nature="quotation",
     plain="The expansion is right, with a factor between 0.498 and 0.502.",
     quick={"points": 200, "reach": 0.01},
-    seconds=0.1,
 )
 def expansion(settings: Settings, seed: int) -> Finding:
     """(e^x - 1 - x)/x^2 lies between two positive constants, here 0.49 and 0.51, for |x| < 0.01."""
@@ -196,7 +191,6 @@ def expansion(settings: Settings, seed: int) -> Finding:
     plain="""The bound is right. Eq. (18) uses it for ratios near 1, outside the stated range, where it is
         right as well.""",
     quick={"ratios": [0.001, 0.01, 0.05, 0.09], "n": 50, "power": 1.0},
-    seconds=0.1,
 )
 def geometric(settings: Settings, seed: int) -> Finding:
     """sum_(i=1)^n x^i <= 1/(1 - x) for 0 < x < 0.1."""
@@ -215,7 +209,6 @@ def geometric(settings: Settings, seed: int) -> Finding:
     plain="Hoeffding's inequality, the only tail bound of Appendix D that the paper uses, is quoted right.",
     quick={"counts": [1, 4, 100], "places": [0.5, 1.0, 2.0, 3.0], "factor": 2.0},
     seeds=1,
-    seconds=0.1,
 )
 def hoeffding(settings: Settings, seed: int) -> Finding:
     """A sum of n independent signs, which lie in [-1, 1], exceeds t sqrt(n) with probability at most 2

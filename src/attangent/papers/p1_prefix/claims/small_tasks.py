@@ -3,6 +3,7 @@
 import copy
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor
 from attangent._core.random import generator
 from attangent.adapters.config import NTKConfig
 from attangent.audit import Conclusion
-from attangent.papers.p1_prefix.head_to_head import Entrant, PreparedTrial, Run, one_run
+from attangent.papers.p1_prefix.head_to_head import PreparedTrial
 from attangent.tuning.encoding import stack
 from attangent.tuning.methods import Method
 from attangent.tuning.prepared import PreparedTask
@@ -47,36 +48,15 @@ SMALL_LANGUAGE = {
 """Settings of `language_trial` and of the methods tuned on it."""
 
 
-def entrants(settings: Any, *others: Entrant) -> tuple[Entrant, ...]:
-    """Return LoRA, the paper's method (authors' code, and Section 4.2 as printed), ours, and `others`."""
-    rates = (settings.rate,)
-    return (
-        Entrant("LoRA", Method("lora", rank=settings.rank), rates),
-        Entrant(AUTHORS, PUBLISHED, rates),
-        Entrant(EQUATION_7, PRINTED, rates),
-        Entrant(OURS, Method("ntk", ntk=NTKConfig(size=settings.features)), (settings.ntk_rate,)),
-        *others,
-    )
-
-
-def best_runs(
-    trial: PreparedTrial, entrants: Sequence[Entrant], training: TrainingSettings, seed: int
-) -> dict[str, Run]:
-    """Return the run of each entrant at the learning rate with the best validation accuracy."""
-    best = {}
-    for entrant in entrants:
-        runs = [one_run("task", trial, entrant, rate, training, seed) for rate in entrant.rates]
-        best[entrant.label] = max(
-            runs, key=lambda run: (run["validation"]["accuracy"], -run["validation"]["loss"])
-        )
-    return best
-
-
-def gain(better: float, other: float, tests: int) -> tuple[float, tuple[float, float]]:
-    """Return one accuracy less another, and the 95 % interval of the difference."""
-    spread = 1.96 * ((better * (1 - better) + other * (1 - other)) / tests) ** 0.5
-    difference = better - other
-    return difference, (difference - spread, difference + spread)
+def methods(settings: Any) -> dict[str, Method]:
+    """Return LoRA, the paper's method (authors' code, and Section 4.2 as printed) and ours."""
+    ours = NTKConfig(size=settings.features)
+    return {
+        "LoRA": Method("lora", rank=settings.rank, learning_rate=settings.rate),
+        AUTHORS: replace(PUBLISHED, learning_rate=settings.rate),
+        EQUATION_7: replace(PRINTED, learning_rate=settings.rate),
+        OURS: Method("ntk", ntk=ours, learning_rate=settings.ntk_rate),
+    }
 
 
 def gain_lines(
@@ -86,15 +66,19 @@ def gain_lines(
     lines = []
     for method, claimed in ((AUTHORS, True), (EQUATION_7, True), (OURS, False)):
         for baseline in baselines:
-            measured, interval = gain(accuracies[method], accuracies[baseline], tests)
             name = f"{what} of {method} less that of {baseline}"
             part = method if claimed else ""
-            lines.append(Conclusion(name, ">=", 0.0, measured, claimed=claimed, part=part, interval=interval))
+            pair = (accuracies[method], accuracies[baseline])
+            gain = pair[0] - pair[1]
+            spread = 1.96 * (sum(share * (1 - share) for share in pair) / tests) ** 0.5
+            interval = (gain - spread, gain + spread)
+            lines.append(Conclusion(name, ">=", 0.0, gain, claimed=claimed, part=part, interval=interval))
     return lines
 
 
-def _split(rows: list[dict[str, Any]], train: int, validation: int) -> tuple[Any, Any, Any]:
-    return rows[:train], rows[train : train + validation], rows[train + validation :]
+def split(rows: list[dict[str, Any]], settings: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the training and the test rows; those for validation, between them, are not used."""
+    return rows[: settings.train], rows[settings.train + settings.validation :]
 
 
 def _pretrain(model: Any, rows: list[dict[str, Any]], epochs: float, seed: int) -> Any:
@@ -169,7 +153,7 @@ def language_trial(settings: Any, seed: int) -> PreparedTrial:
     words = _sentences(total, seed, "task")[:, 1:]
     half = torch.randperm(GROUPS * WORDS, generator=generator(seed, "half"))[: GROUPS * WORDS // 2]
     labels = (torch.isin(words, half).sum(dim=1) * 2 > LENGTH).long()
-    parts = _split(_token_rows(words, labels), settings.train, settings.validation)
+    parts = split(_token_rows(words, labels), settings)
     return PreparedTrial(_fresh_head(model, 2, seed), "classification", stack, *parts)
 
 
@@ -191,7 +175,7 @@ def digits_trial(settings: Any, seed: int) -> PreparedTrial:
         _pretrain(model, old, settings.pretrain_epochs, seed)
     new = [{**row, "labels": row["labels"] - 5} for row in rows if row["labels"] >= 5]
     order = torch.randperm(len(new), generator=generator(seed, "digits")).tolist()
-    parts = _split([new[i] for i in order], settings.train, settings.validation)
+    parts = split([new[i] for i in order], settings)
     return PreparedTrial(_fresh_head(model, 5, seed), "image-classification", stack, *parts)
 
 

@@ -10,11 +10,8 @@ from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Se
 from attangent.kernels import unit_data
 from attangent.papers.common.bounds import LOG10_E
 from attangent.papers.common.figures import plot
-from attangent.papers.p1_prefix.claims.prefix_regression import (
-    PrefixRegression,
-    in_unit_ball,
-    ordinary_regression,
-)
+from attangent.papers.common.sizes import by_size
+from attangent.papers.p1_prefix.claims.prefix_regression import PrefixRegression
 from attangent.papers.p1_prefix.network import PrefixNetwork
 from attangent.papers.p1_prefix.proofs import signs
 
@@ -32,16 +29,19 @@ _SIZES = {
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums of a step with rate eta, over eta |F - Y|_F; root mean squares over draws of the prefix."""
+    """Sums of a step with rate eta, over eta |F - Y|_F; root mean squares over draws of the prefix.
+
+    Attributes:
+        steps: max_i |sum_r <Delta w_r, x_i>|.
+        squares: max_i sum_r <Delta w_r, x_i>^2, over eta^2 |F - Y|_F.
+        normaliser: max_i |change of alpha_i| to first order.
+        residual: |F - Y|_F.
+    """
 
     steps: float
-    """max_i |sum_r <Delta w_r, x_i>|."""
     squares: float
-    """max_i sum_r <Delta w_r, x_i>^2, over eta^2 |F - Y|_F."""
     normaliser: float
-    """max_i |change of alpha_i| to first order."""
     residual: float
-    """|F - Y|_F."""
 
 
 def sums(X: Tensor, Y: Tensor, network: PrefixNetwork) -> Tensor:
@@ -64,7 +64,7 @@ def at_length(settings: Settings, m: int, seed: int) -> Sums:
 
 def _over_lengths(settings: Settings, seed: int) -> tuple[PrefixRegression, dict[int, Sums]]:
     """Return the problem at the shortest length, for its constants, and the sums at every length."""
-    p = ordinary_regression(settings | {"m": settings.lengths[0]}, seed)
+    p = PrefixRegression.draw(settings | {"m": settings.lengths[0]}, seed)
     return p, {m: at_length(settings, m, seed) for m in settings.lengths}
 
 
@@ -72,7 +72,7 @@ def _conditions(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ..
     """|x|, |y| <= 1, and the length that H.9 and H.10 require, which a long enough prefix reaches."""
     needed = p.guarantee(settings).log10_width
     return (
-        *in_unit_ball(p),
+        *p.in_unit_ball,
         Hypothesis("length m", ">=", needed, math.log10(settings.lengths[-1]), log10=True, in_limit=True),
     )
 
@@ -94,7 +94,6 @@ def _conditions(p: PrefixRegression, settings: Settings) -> tuple[Hypothesis, ..
         "draws": 24,
     },
     full={"lengths": [1024, 4096, 16384, 65536], "steps": 200},
-    seconds=0.5,
 )
 def loss_in_training(settings: Settings, seed: int) -> Finding:
     """|F(tau) - Y|_F = O(sqrt(nmd)): it grows with m at most like sqrt(m), at initialisation and during
@@ -104,15 +103,16 @@ def loss_in_training(settings: Settings, seed: int) -> Finding:
     starts = [sums.residual for sums in by_length.values()]
     run = p.train(settings)
     root = math.sqrt(settings.n * settings.d)
+    grown = math.sqrt((run.loss.max() / run.loss[0]).item())
     return Finding(
-        hypotheses=in_unit_ball(p),
+        hypotheses=p.in_unit_ball,
         conclusions=(
             Conclusion.of_trend("|F(0) - Y|_F over m", "<=", 0.5, settings.lengths, starts),
             Conclusion(
                 "largest |F(tau) - Y|_F during training / |F(0) - Y|_F",
                 "<=",
                 1 + 1e-9,
-                math.sqrt((run.loss.max() / run.loss[0]).item()),
+                grown,
                 threshold="ours",
             ),
         ),
@@ -143,7 +143,6 @@ def loss_in_training(settings: Settings, seed: int) -> Finding:
     proof=signs.normaliser,
     quick=_SIZES,
     full={"lengths": [1024, 4096, 16384, 65536, 262144], "draws": 20},
-    seconds=0.1,
 )
 def normaliser(settings: Settings, seed: int) -> Finding:
     """A step changes alpha_i by at most eta sqrt(nd) e^(9B) |F - Y|_F / m + eta^2 m^1.5 nd e^(21B) |F -
@@ -152,6 +151,7 @@ def normaliser(settings: Settings, seed: int) -> Finding:
     """
     p, by_length = _over_lengths(settings, seed)
     values = [sums.normaliser for sums in by_length.values()]
+    what = "change of alpha / (eta |F - Y|_F)"
     growth = values[-1] / math.sqrt(settings.lengths[-1])
     B = p.bound(settings)
     rate = p.paper.lambda_min / p.size**2 * math.exp(-16 * B)  # m eta of Lemma I.4
@@ -160,23 +160,18 @@ def normaliser(settings: Settings, seed: int) -> Finding:
     second = rate * p.size * math.exp(27 * B) * math.exp(settings.sigma**2)
     return Finding(
         hypotheses=(
-            *in_unit_ball(p),
+            *p.in_unit_ball,
             Hypothesis("length m", ">=", p.guarantee(settings).log10_width, math.inf, log10=True),
         ),
         conclusions=(
             _in_limit("change of alpha", settings, growth / first, "1"),
             _in_limit("change of 1/alpha", settings, growth / second, "2"),
             Conclusion.of_trend(
-                "change of alpha / (eta |F - Y|_F), over m; its first term has -1",
-                "<=",
-                -1.0,
-                settings.lengths,
-                values,
-                claimed=False,
+                f"{what}, over m; its first term has -1", "<=", -1.0, settings.lengths, values, claimed=False
             ),
         ),
-        numbers={f"m = {m}": value for m, value in zip(settings.lengths, values, strict=True)},
-        figures=(_lengths_figure("change of alpha / (eta |F - Y|_F)", settings.lengths, values, -1.0),),
+        numbers=by_size("m = {}", settings.lengths, values),
+        figures=(_lengths_figure(what, settings.lengths, values, -1.0),),
         remark="The change grows like sqrt(m), like any sum of m terms with random signs. So does the "
         "second term of the bound, which saves it at sigma = 1, where e^(5B) is huge. The lemma "
         "has no condition on eta, and as eta goes to 0 the second term vanishes beside the first, "
@@ -217,39 +212,33 @@ def step_sums(settings: Settings, seed: int) -> Finding:
     longest = settings.lengths[-1]
     B = p.bound(settings) * LOG10_E
     bound = 0.5 * math.log10(p.size) + 8 * B - math.log10(longest)
-    first, squares = ([getattr(sums, name) for sums in by_length.values()] for name in ("steps", "squares"))
+    first = [sums.steps for sums in by_length.values()]
+    squares = [sums.squares for sums in by_length.values()]
+    what = "|<Delta W'x_i, 1>| / |F - Y|_F"
+    square = "<(Delta W'x_i)^2, 1> /"
+    largest_square = math.log10(squares[-1] / (longest**1.5 * p.size))
     return Finding(
         hypotheses=_conditions(p, settings),
         conclusions=(
-            *_growth_and_size(settings, "|<Delta W'x_i, 1>| / |F - Y|_F", -1.0, first, bound, part="1"),
+            Conclusion.of_trend(f"{what}, over m", "<=", -1.0, settings.lengths, first, part="1"),
+            Conclusion(f"{what}, longest prefix", "<=", bound, math.log10(first[-1]), log10=True, part="1"),
             Conclusion.of_trend(
-                "<(Delta W'x_i)^2, 1> / |F - Y|_F, over m", "<=", 1.5, settings.lengths, squares, part="2"
+                f"{square} |F - Y|_F, over m", "<=", 1.5, settings.lengths, squares, part="2"
             ),
             Conclusion(
-                "<(Delta W'x_i)^2, 1> / (m^1.5 nd |F - Y|_F), longest prefix",
+                f"{square} (m^1.5 nd |F - Y|_F), longest prefix",
                 "<=",
                 20 * B,
-                math.log10(squares[-1] / (longest**1.5 * p.size)),
+                largest_square,
                 log10=True,
                 part="2",
             ),
         ),
-        numbers={f"part 1, m = {m}": value for m, value in zip(settings.lengths, first, strict=True)},
-        figures=(_lengths_figure("|<Delta W'x_i, 1>| / |F - Y|_F", settings.lengths, first, -1.0),),
+        numbers=by_size("part 1, m = {}", settings.lengths, first),
+        figures=(_lengths_figure(what, settings.lengths, first, -1.0),),
         remark="The sum of part 1 grows like sqrt(m). Its term through the softmax is zero, and the term of "
         "the values is m sum_j <a, S_j> <R_j, x_i> with <a, S_j> of order m^(-1/2). The proof also uses "
         "|U|_1 <= |U|_F, which is reversed.",
-    )
-
-
-def _growth_and_size(
-    settings: Settings, what: str, exponent: float, values: list[float], log10_bound: float, part: str = ""
-) -> tuple[Conclusion, ...]:
-    """Return the trend of `what` over the prefix length, and its size at the longest prefix."""
-    last = math.log10(values[-1])
-    return (
-        Conclusion.of_trend(f"{what}, over m", "<=", exponent, settings.lengths, values, part=part),
-        Conclusion(f"{what}, longest prefix", "<=", log10_bound, last, log10=True, part=part),
     )
 
 

@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from attangent.audit import Conclusion, Failure, Finding, Settings, claim
+from attangent.papers.common.bounds import comparison
 from attangent.papers.p1_prefix.proofs import tails
 
 Tail = Callable[[float], tuple[float, float]]
@@ -20,13 +22,7 @@ def binomial_tail(n: int, mu: float, upper: bool, rate: Callable[[float], float]
     """P(X >= (1 + delta) mu) or P(X <= (1 - delta) mu) for Binomial(n, mu/n), and exp(-rate(delta) mu)."""
     from scipy import stats
 
-    law = stats.binom(n, mu / n)
-
-    def tail(delta: float) -> tuple[float, float]:
-        exact = law.sf(math.ceil((1 + delta) * mu - 1e-9) - 1) if upper else law.cdf((1 - delta) * mu + 1e-9)
-        return float(exact), math.exp(-rate(delta) * mu)
-
-    return tail
+    return _counting_tail(stats.binom(n, mu / n), mu, upper, rate)
 
 
 def urn_tail(urn: int, n: int, mu: float, upper: bool, rate: Callable[[float], float]) -> Tail:
@@ -34,9 +30,10 @@ def urn_tail(urn: int, n: int, mu: float, upper: bool, rate: Callable[[float], f
     from scipy import stats
 
     ones = round(urn * mu / n)
-    law = stats.hypergeom(urn, ones, n)
-    mu = n * ones / urn
+    return _counting_tail(stats.hypergeom(urn, ones, n), n * ones / urn, upper, rate)
 
+
+def _counting_tail(law: Any, mu: float, upper: bool, rate: Callable[[float], float]) -> Tail:
     def tail(delta: float) -> tuple[float, float]:
         least = math.ceil((1 + delta) * mu - 1e-9)
         most = math.floor((1 - delta) * mu + 1e-9)
@@ -71,7 +68,7 @@ def signs_tail(n: int, rate: float, factor: float) -> Tail:
     return tail
 
 
-def _kept(name: str, measured: float, part: str = "") -> Conclusion:
+def kept(name: str, measured: float, part: str = "") -> Conclusion:
     return Conclusion(f"{name}: largest probability / bound", "<=", 1e-12, measured, log10=True, part=part)
 
 
@@ -93,7 +90,6 @@ def _kept(name: str, measured: float, part: str = "") -> Conclusion:
     proof=tails.chernoff,
     quick={"coin": 0.1, "n": 400, "mu": 20.0, "upper": [0.1, 0.5, 1.0], "half": 1.0, "third": 3.0},
     seeds=1,
-    seconds=0.1,
 )
 def chernoff(settings: Settings, seed: int) -> Finding:
     """For a sum X of independent 0-1 variables with mean mu, Pr[X >= (1 + delta) mu] <= exp(-delta^2 mu/3)
@@ -103,21 +99,13 @@ def chernoff(settings: Settings, seed: int) -> Finding:
     upper = binomial_tail(settings.n, settings.mu, True, lambda delta: delta**2 / settings.third)
     lower = binomial_tail(settings.n, settings.mu, False, lambda delta: delta**2 / settings.half)
     exact, bound = lower(0.5)
+    most = worst(upper, settings.upper)
     delta = 1 / settings.coin - 1
     return Finding(
         conclusions=(
-            _kept(f"one coin, p = {settings.coin:g}, delta = {delta:g}", worst(one, [delta]), "upper tail"),
-            _kept(
-                f"{settings.n} coins, mu = {settings.mu:g}, delta = 0.5", worst(lower, [0.5]), "lower tail"
-            ),
-            Conclusion(
-                "upper tail, delta <= 1: largest probability / bound",
-                "<=",
-                0.0,
-                worst(upper, settings.upper),
-                log10=True,
-                claimed=False,
-            ),
+            kept(f"one coin, p = {settings.coin:g}, delta = {delta:g}", worst(one, [delta]), "upper tail"),
+            kept(f"{settings.n} coins, mu = {settings.mu:g}, delta = 0.5", worst(lower, [0.5]), "lower tail"),
+            comparison("upper tail, delta <= 1: largest probability / bound", "<=", 0.0, most, log10=True),
         ),
         numbers={"lower tail, mu = 20, delta = 0.5": exact, "its bound": bound},
         remark="The upper bound holds up to delta = 1.8. The lower bound should be exp(-delta^2 mu/2). The "
@@ -134,14 +122,13 @@ def chernoff(settings: Settings, seed: int) -> Finding:
     plain="Bernstein's inequality is quoted rightly; the paper uses it nowhere.",
     quick={"n": 40, "chances": [0.01, 0.1, 0.5], "variance": 1.0},
     seeds=1,
-    seconds=0.1,
 )
 def bernstein(settings: Settings, seed: int) -> Finding:
     """For n independent coins less their mean, |X_i| <= 1, the exact tail is at most Bernstein's bound."""
     by_chance = {p: bernstein_tail(settings.n, p, settings.variance) for p in settings.chances}
     return Finding(
         conclusions=tuple(
-            _kept(f"{settings.n} coins of chance {p:g}", worst(tail, _above(settings.n, p)))
+            kept(f"{settings.n} coins of chance {p:g}", worst(tail, _above(settings.n, p)))
             for p, tail in by_chance.items()
         ),
         numbers={
@@ -184,7 +171,6 @@ def bernstein_tail(n: int, chance: float, variance: float) -> Tail:
     proof=tails.one_sign,
     quick={"n": 1, "constants": [1e-6, 1e-3, 0.1, 0.5]},
     seeds=1,
-    seconds=0.1,
 )
 def khintchine(settings: Settings, seed: int) -> Finding:
     """There is a constant C > 0 such that Pr[|sum_i z_i sigma_i| >= t |z|] <= exp(-C t^2) for all t > 0 and
@@ -193,7 +179,7 @@ def khintchine(settings: Settings, seed: int) -> Finding:
     # For one sign and t = 1 the left side is 1, and the right side is below 1 for every C > 0.
     ratios = {C: worst(signs_tail(settings.n, C, 1.0), [1.0]) for C in settings.constants}
     return Finding(
-        conclusions=(_kept("t = 1, best constant", min(ratios.values())),),
+        conclusions=(kept("t = 1, best constant", min(ratios.values())),),
         numbers={f"probability / bound, C = {C:g}": 10**ratio for C, ratio in ratios.items()},
         remark="For one sign and t = 1 the probability is 1, but exp(-C) < 1 for every C > 0.",
     )
@@ -217,7 +203,6 @@ def khintchine(settings: Settings, seed: int) -> Finding:
     proof=tails.chi_square,
     quick={"degrees": [1, 2, 4, 16], "places": [0.5, 1.0, 4.0, 9.0]},
     seeds=1,
-    seconds=0.1,
 )
 def chi_square(settings: Settings, seed: int) -> Finding:
     """A chi-square variable with k degrees of freedom exceeds its mean by 2 sqrt(kt) + 2t with probability at
@@ -229,8 +214,8 @@ def chi_square(settings: Settings, seed: int) -> Finding:
     exact, bound = second[0](9.0)
     return Finding(
         conclusions=(
-            _kept("first line", max(worst(tail, settings.places) for tail in first), "first line"),
-            _kept("second line", max(worst(tail, settings.places) for tail in second), "second line"),
+            kept("first line", max(worst(tail, settings.places) for tail in first), "first line"),
+            kept("second line", max(worst(tail, settings.places) for tail in second), "second line"),
         ),
         numbers={"second line, k = 1, t = 9": exact, "its bound": bound},
         remark="The second line is the lower tail of Laurent and Massart, printed with the sign of the "
@@ -251,7 +236,6 @@ def chi_square(settings: Settings, seed: int) -> Finding:
     proof=tails.one_sub_exponential_sign,
     quick={"n": 1, "alpha": 1.0, "places": [1.0]},
     seeds=1,
-    seconds=0.1,
 )
 def sub_exponential(settings: Settings, seed: int) -> Finding:
     """If E e^(lX) <= exp(l^2 sigma^2/2) for |l| < 1/alpha, then Pr[|X - mu| >= t] <= exp(-0.5
@@ -261,8 +245,7 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
     arguments = [l / 50 for l in range(-49, 50)]
     moment = max(math.cosh(l) / math.exp(l * l / 2) for l in arguments)
     return Finding(
-        hypotheses=(),
-        conclusions=(_kept("one sign", worst(signs_tail(settings.n, 0.5, 1.0), settings.places)),),
+        conclusions=(kept("one sign", worst(signs_tail(settings.n, 0.5, 1.0), settings.places)),),
         numbers={"largest E e^(lX) / e^(l^2/2), sigma = 1": moment},
         remark="A random sign is in SE(1, alpha) for every alpha. The two-sided bound needs a factor 2. The "
         "printed condition forces mu = 0; for other means it must be on X - mu.",
@@ -286,7 +269,6 @@ def sub_exponential(settings: Settings, seed: int) -> Finding:
     proof=tails.matrix_chernoff,
     quick={"urn": 100_000, "n": 400, "mu": 20.0, "small": 20, "half": 1.0, "quarter": 4.0},
     seeds=1,
-    seconds=0.1,
 )
 def matrix_chernoff(settings: Settings, seed: int) -> Finding:
     """Let n positive semi-definite d x d matrices of norm at most B be drawn without replacement. Then
@@ -300,10 +282,8 @@ def matrix_chernoff(settings: Settings, seed: int) -> Finding:
     far, far_bound = one(settings.small - 1.0)
     return Finding(
         conclusions=(
-            _kept(
-                f"{settings.n} draws, mu = {settings.mu:g}, delta = 0.5", worst(lower, [0.5]), "lower tail"
-            ),
-            _kept(
+            kept(f"{settings.n} draws, mu = {settings.mu:g}, delta = 0.5", worst(lower, [0.5]), "lower tail"),
+            kept(
                 f"one draw of {settings.small}, delta = {settings.small - 1}",
                 worst(one, [settings.small - 1.0]),
                 "upper tail",

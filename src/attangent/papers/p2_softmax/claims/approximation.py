@@ -8,26 +8,24 @@ from torch import Tensor
 
 from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Series, Settings, claim
 from attangent.papers.common.figures import plot
+from attangent.papers.common.sizes import by_size, ratios
 from attangent.papers.p2_softmax import proofs
-from attangent.papers.p2_softmax.claims.diffusion_error import (
-    MIXTURE,
-    NETWORK,
-    diffusion_setting,
-    network,
-    reference_function,
-)
+from attangent.papers.p2_softmax.claims.diffusion_error import MIXTURE, NETWORK, DiffusionSetting
 from attangent.papers.p2_softmax.claims.diffusion_theorem import log10_terms
 from attangent.papers.p2_softmax.diffusion import ForwardProcess, GaussianMixture, KernelScore, draw_data
 
 
 @dataclass(frozen=True)
 class Line:
-    """A posterior mean on a line (d = 1): inputs (t, x) in the unit ball and the values there."""
+    """A posterior mean on a line (d = 1): inputs (t, x) in the unit ball and the values there.
+
+    Attributes:
+        slope: The largest |dF*/dx| on the points.
+    """
 
     inputs: Tensor
     values: Tensor
     slope: float
-    """The largest |dF*/dx| on the points."""
 
     @classmethod
     def draw(cls, settings: Settings, seed: int) -> "Line":
@@ -104,6 +102,7 @@ LINE = {"T": 5.0, "T0": 0.02, "sd": 0.5, "reach": 2.5, "points": 1500, "degree":
     proof=proofs.entire_functions,
     quick={**LINE, "norms": [1e4, 1e7, 1e10, 1e13, 1e16]},
     full={"points": 6000, "degree": 24, "norms": [1e4, 1e6, 1e8, 1e10, 1e12, 1e14, 1e16]},
+    seconds=1.0,
 )
 def approximation(settings: Settings, seed: int) -> Finding:
     """For every R_H above a constant that depends on d only, some F_H with |F_H|^2 <= d R_H has E|F_H - F*|^2
@@ -114,6 +113,7 @@ def approximation(settings: Settings, seed: int) -> Finding:
     line = Line.draw(settings, seed)
     errors = line.best(settings.norms, settings.degree, settings.sigma)
     lower = line.best(settings.norms, settings.degree - 4, settings.sigma)
+    largest_gain = max(ratios(lower, errors))
     allowed = [(math.log(R) / 2 / R) ** 2 for R in settings.norms]  # A^2 with c_1 = Lambda = 1
     return Finding(
         hypotheses=(
@@ -124,10 +124,8 @@ def approximation(settings: Settings, seed: int) -> Finding:
             Conclusion.of_trend("smallest E|F_H - F*|^2 over R_H, d = 1", "<=", -1.5, settings.norms, errors),
         ),
         numbers={
-            **{f"smallest error at R_H = {R:.0e}": e for R, e in zip(settings.norms, errors, strict=True)},
-            "largest error with four degrees fewer / with all": max(
-                a / b for a, b in zip(lower, errors, strict=True)
-            ),
+            **by_size("smallest error at R_H = {:.0e}", settings.norms, errors),
+            "largest error with four degrees fewer / with all": largest_gain,
             "E|F*|^2": line.values.square().mean().item(),
         },
         figures=(
@@ -155,6 +153,7 @@ def approximation(settings: Settings, seed: int) -> Finding:
     quick={**MIXTURE, **NETWORK, "n": 128, "m": 64, "steps": 100, "reference": 128, "delta": 0.05,
            "references": [1, 10, 100, 1000]},
     full={"n": 512, "m": 256, "steps": 1000, "reference": 512},
+    seconds=1.0,
 )  # fmt: skip
 def label_mismatch(settings: Settings, seed: int) -> Finding:
     """E|F_ntk - F~_ntk|^2 <= dA + C_0 (sqrt(dA Gamma) + Gamma) at every step.
@@ -162,17 +161,16 @@ def label_mismatch(settings: Settings, seed: int) -> Finding:
     F_ntk is trained on the labels y, F~_ntk on F_H(x) + y - F*(x). As F_H approaches F*, with E|F_H - F*|^2
     <= d A^2, the difference falls at least like the square root of that error.
     """
-    problem = diffusion_setting(settings, seed)
-    model = network(problem, settings).fit(problem.data)
+    problem = DiffusionSetting.draw(settings, seed)
+    model = problem.network(settings).fit(problem.data)
     test = problem.test
-    truth = problem.target
-    F_star = truth.posterior_mean(problem.process, test.t, test.x)
-    clean = problem.data.clean(truth, problem.process)
+    clean = problem.data.clean(problem.target, problem.process)
     distances = []
     mismatch = []
     for steps in settings.references:
-        F_H = reference_function(problem, model, settings | {"reference_steps": steps})
-        distances.append((F_H.posterior_mean(test.t, test.x) - F_star).square().sum(dim=1).mean().item())
+        F_H = problem.reference(model, settings | {"reference_steps": steps})
+        off = F_H.posterior_mean(test.t, test.x) - problem.truth
+        distances.append(off.square().sum(dim=1).mean().item())
         labels = clean.y - F_H.posterior_mean(problem.data.t, problem.data.x)
         # the predictor is linear in its labels, and y - y~ = F*(x) - F_H(x)
         kernel = KernelScore.like(model, settings.rate, settings.steps).fit(problem.data.with_labels(labels))
@@ -219,7 +217,6 @@ def label_mismatch(settings: Settings, seed: int) -> Finding:
     sharp="sharp up to the constant in the exponent: both halves are proved in docs/repairs-p2.md",
     quick={**LINE, "T": 2.0, "points": 1500, "degrees": list(range(2, 12)), "theta": 0.75, "M": 10.0},
     sizes=({"sd": 0.5}, {"sd": 0.7}),
-    seconds=0.5,
 )
 def entire_functions(settings: Settings, seed: int) -> Finding:
     """For a posterior mean that is analytic around the real axis, least-squares polynomials of degree K have
@@ -245,7 +242,7 @@ def entire_functions(settings: Settings, seed: int) -> Finding:
             Conclusion("theta, mean factor of the error per degree", "<=", settings.theta, theta),
             Conclusion("largest (|F_H|^2 / (K-1)!)^(1/K)", "<=", settings.M, max(sizes)),
         ),
-        numbers={f"error of degree {k}": e for k, e in zip(settings.degrees, errors, strict=True)},
+        numbers=by_size("error of degree {}", settings.degrees, errors),
         figures=(
             plot(
                 "Least-squares polynomials",

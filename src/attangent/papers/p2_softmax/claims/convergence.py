@@ -7,16 +7,12 @@ from torch import Tensor
 
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels import Trajectory, predict_training
-from attangent.papers.common.bounds import falling, never_above, stays_below
+from attangent.papers.common.bounds import falling, first_below, log10, never_above, stays_below
+from attangent.papers.common.descent import steps_to
 from attangent.papers.common.figures import plot
+from attangent.papers.common.sizes import by_size, no_growth
 from attangent.papers.p2_softmax import proofs
-from attangent.papers.p2_softmax.claims.regression import (
-    SoftmaxRegression,
-    constants,
-    kernel_is_definite,
-    softmax_regression,
-    theorem_hypotheses,
-)
+from attangent.papers.p2_softmax.claims.regression import SoftmaxRegression
 from attangent.papers.p2_softmax.networks import softmax_limit
 
 _SIZES = {
@@ -55,6 +51,7 @@ def convergence(settings: Settings, seed: int) -> Finding:
         requires is out of reach.""",
     quick={**_SIZES, "d_out": 1},
     full={"n": 24, "d": 24, "m": 8192, "most_steps": 20_000},
+    seconds=1.0,
 )
 def scalar_convergence(settings: Settings, seed: int) -> Finding:
     """Theorem 4.2 for one output.
@@ -66,17 +63,17 @@ def scalar_convergence(settings: Settings, seed: int) -> Finding:
 
 
 def _convergence(settings: Settings, seed: int) -> Finding:
-    p = softmax_regression(settings, seed)
+    p = SoftmaxRegression.draw(settings, seed)
     contraction = settings.rate * max(p.lambda_min, 0.0) / p.lambda_max  # m eta lambda
     steps = _promised_steps(contraction, p.size, settings.epsilon)
     run = p.train(settings | {"steps": min(steps, settings.most_steps)})
     squared = 2 * run.loss
     at_the_end = squared[-1].item() if steps <= settings.most_steps or run.diverged else math.nan
     bounds = falling(squared, contraction / 2)
-    needed = constants(p, settings)
+    needed = p.constants(settings)
     return Finding(
         hypotheses=(
-            *theorem_hypotheses(p, settings),
+            *p.conditions(settings),
             Hypothesis("steps", ">=", needed.log10_steps, math.log10(steps), log10=True),
         ),
         conclusions=(
@@ -89,7 +86,7 @@ def _convergence(settings: Settings, seed: int) -> Finding:
             "lambda_min": p.lambda_min,
             "lambda_max": p.lambda_max,
             "steps promised at this rate": steps,
-            "steps needed": _first_below(squared, settings.epsilon),
+            "steps needed": first_below(squared, settings.epsilon),
             "log10 of the paper's steps": needed.log10_steps,
             "largest weight movement": run.movement.max().item(),
         },
@@ -102,15 +99,9 @@ def _promised_steps(contraction: float, nd: int, epsilon: float) -> float:
     return math.ceil(2 * math.log(nd / epsilon) / contraction) if contraction > 0 else math.inf
 
 
-def _first_below(values: Tensor, bound: float) -> float:
-    below = (values <= bound).nonzero()
-    return float(below[0]) if len(below) else math.inf
-
-
 def _loss_figure(p: SoftmaxRegression, settings: Settings, run: Trajectory, bounds: Tensor) -> Figure:
     shown = torch.arange(0, run.steps + 1, max(1, run.steps // 300))
-    residual = p.network.forward(p.X) - p.Y
-    predicted = predict_training(p.kernel, residual, run.rate, width=settings.m).loss(shown)
+    predicted = predict_training(p.kernel, p.residual, run.rate, width=settings.m).loss(shown)
     return plot(
         "Training error",
         ("step", "|F - Y|^2"),
@@ -132,15 +123,16 @@ def _loss_figure(p: SoftmaxRegression, settings: Settings, run: Trajectory, boun
         is out of reach.""",
     quick={**_SIZES, "d_out": 4, "steps": 200, "widths": [256, 512, 1024, 2048]},
     full={"n": 12, "d": 16, "m": 4096, "steps": 500, "widths": [512, 1024, 2048, 4096]},
+    seconds=1.0,
 )
 def inductions(settings: Settings, seed: int) -> Finding:
     """Suppose that up to step t the weights stay within R, |F - Y|^2 falls by the factor 1 - m eta lambda / 2
     per step, and eta |dL/dw_r| <= 0.01. Then at step t+1 the weights have moved by at most D, |F - Y|^2 is at
     most (1 - m eta lambda / 4)^(t+1) times its first value, and eta |dL/dw_r| <= 0.01 again.
     """
-    p = softmax_regression(settings, seed)
+    p = SoftmaxRegression.draw(settings, seed)
     run = p.train(settings)
-    needed = constants(p, settings)
+    needed = p.constants(settings)
     contraction = settings.rate * p.lambda_min / p.lambda_max
     quarter, half = (falling(run.loss, contraction / divisor) for divisor in (4, 2))
     moved = run.movement.max().item()
@@ -149,9 +141,16 @@ def inductions(settings: Settings, seed: int) -> Finding:
         "D below R", "<=", needed.log10_radius, needed.log10_movement, log10=True, in_limit=True
     )
     return Finding(
-        hypotheses=(*theorem_hypotheses(p, settings), below),
+        hypotheses=(*p.conditions(settings), below),
         conclusions=(
-            _movement_against(needed.log10_movement, moved),
+            Conclusion(
+                "weights: log10 of the largest movement, at most log10 D",
+                "<=",
+                needed.log10_movement,
+                log10(moved),
+                log10=True,
+                part="weights",
+            ),
             _movement_trend(settings, seed),
             stays_below("loss: largest L(t) / (1 - m eta lambda/4)^t L(0)", run.loss, quarter, part="loss"),
             never_above("gradient: largest eta |dL/dw_r|", 0.01, scaled_gradient, part="gradient"),
@@ -169,26 +168,15 @@ def inductions(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _movement_against(log10_D: float, moved: float) -> Conclusion:
-    measured = math.log10(moved) if moved > 0 else -math.inf
-    name = "weights: log10 of the largest movement, at most log10 D"
-    return Conclusion(name, "<=", log10_D, measured, log10=True, part="weights")
-
-
 def _movement_trend(settings: Settings, seed: int) -> Conclusion:
-    return Conclusion.of_trend(
-        "weights: root mean square of the movement / (sqrt(nd) |F(0) - Y|), over m",
-        "<=",
-        -1.0,
-        settings.widths,
-        [_movement(settings | {"m": m}, seed) for m in settings.widths],
-        part="weights",
-    )
+    name = "weights: root mean square of the movement / (sqrt(nd) |F(0) - Y|), over m"
+    moved = [_movement(settings | {"m": m}, seed) for m in settings.widths]
+    return Conclusion.of_trend(name, "<=", -1.0, settings.widths, moved, part="weights")
 
 
 def _movement(settings: Settings, seed: int) -> float:
     """Return the root mean square of |w_r(T) - w_r(0)| in units of sqrt(nd) |F(0) - Y|."""
-    p = softmax_regression(settings, seed)
+    p = SoftmaxRegression.draw(settings, seed)
     run = p.train(settings)
     moved = (run.final.W - p.network.W).square().sum(dim=0).mean().sqrt().item()
     return moved / (math.sqrt(p.size) * math.sqrt(2 * run.loss[0].item()))
@@ -212,14 +200,14 @@ def learning_rate_limit(settings: Settings, seed: int) -> Finding:
 
     The rate of the theorem is sufficient; the largest eigenvalue of the kernel gives the necessary one.
     """
-    p = softmax_regression(settings, seed)
+    p = SoftmaxRegression.draw(settings, seed)
     factors = [*settings.below, *settings.above]
     runs = {factor: _errors_along_top(p, settings, factor) for factor in factors}
     below = max(runs[factor].max().item() for factor in settings.below)
     above = min(runs[factor].max().item() for factor in settings.above)
-    paper = constants(p, settings).log10_rate
+    paper = p.constants(settings).log10_rate
     return Finding(
-        hypotheses=(kernel_is_definite(p),),
+        hypotheses=(p.is_definite,),
         conclusions=(
             Conclusion(f"largest error, rates up to {max(settings.below)}", "<=", 1.0, below),
             Conclusion(f"largest error, rates from {min(settings.above)}", ">=", 2.0, above),
@@ -281,14 +269,7 @@ def steps_to_fit(h: float, sigma: float, epsilon: float) -> tuple[float, float]:
     kernel = softmax_limit(close_points(h), sigma=sigma)
     spectrum = torch.linalg.eigvalsh(kernel)
     prediction = predict_training(kernel, LABELS, 1 / spectrum[-1].item())
-    high = 1
-    while 2 * float(prediction.loss(high)) > epsilon:
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if 2 * float(prediction.loss(middle)) <= epsilon else (middle, high)
-    return spectrum[0].item(), float(high)
+    return spectrum[0].item(), float(steps_to(prediction, epsilon))
 
 
 def longest(rows: Tensor) -> float:
@@ -315,7 +296,6 @@ def longest(rows: Tensor) -> float:
     proof=proofs.close_points,
     quick={"angles": [0.8, 0.4, 0.2, 0.1, 0.05], "sigma": 1.0, "epsilon": 0.01},
     full={"angles": [0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.0125]},
-    seconds=0.1,
 )
 def polynomial(settings: Settings, seed: int) -> Finding:
     """A number of steps that is a power of n and d alone suffices to fit any n points in d dimensions."""
@@ -331,7 +311,7 @@ def polynomial(settings: Settings, seed: int) -> Finding:
             ),
             Hypothesis("largest |y|", "<=", 1.0, longest(LABELS)),
         ),
-        conclusions=(Conclusion.of_trend("steps to epsilon over 1/h, n = d = 2", "<=", 0.0, inverse, steps),),
+        conclusions=(no_growth("steps to epsilon over 1/h, n = d = 2", inverse, steps),),
         numbers={f"lambda at h = {h:g}": lam for h, (lam, _) in zip(settings.angles, fits, strict=True)},
         figures=(
             plot(
@@ -356,7 +336,6 @@ def polynomial(settings: Settings, seed: int) -> Finding:
     sharp="sharp for labels along the last eigenvector, up to rounding up",
     quick={"angles": [0.8, 0.4, 0.2, 0.1, 0.05], "sigma": 1.0},
     sizes=({"epsilon": 0.01}, {"epsilon": 1e-4}),
-    seconds=0.1,
 )
 def steps_with_lambda(settings: Settings, seed: int) -> Finding:
     """In the limit of a wide network log(|Y|^2/epsilon) / (2 eta m lambda) steps suffice: a power of nd and
@@ -369,7 +348,6 @@ def steps_with_lambda(settings: Settings, seed: int) -> Finding:
         allowed = math.ceil(math.log(2 / settings.epsilon) * top / (2 * lam))
         ratios.append(steps / allowed)
     return Finding(
-        hypotheses=(),
         conclusions=(Conclusion("largest steps / stated steps", "<=", 1.0, max(ratios)),),
-        numbers={f"h = {h:g}": ratio for h, ratio in zip(settings.angles, ratios, strict=True)},
+        numbers=by_size("h = {:g}", settings.angles, ratios),
     )

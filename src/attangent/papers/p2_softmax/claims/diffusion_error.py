@@ -4,9 +4,12 @@ import math
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
+from attangent.papers.common.bounds import comparison
 from attangent.papers.common.figures import plot
+from attangent.papers.common.sizes import by_size, ratios
 from attangent.papers.p2_softmax import proofs
 from attangent.papers.p2_softmax.diffusion import (
     Descent,
@@ -18,10 +21,12 @@ from attangent.papers.p2_softmax.diffusion import (
     NaturalInputs,
     PaperInputs,
     ScoreData,
+    ScoreEstimator,
     SoftmaxScore,
     draw_data,
     error_terms,
     hilbert_function,
+    relative_error,
 )
 from attangent.papers.p2_softmax.diffusion.errors import TERMS
 from attangent.papers.p2_softmax.diffusion.process import Spacing
@@ -46,39 +51,61 @@ class DiffusionSetting:
     seed: int
     spacing: Spacing
 
+    @classmethod
+    def draw(cls, settings: Settings, seed: int, n: int | None = None) -> "DiffusionSetting":
+        process, target = noised_ring(settings)
+        spacing = settings.spacing
+        counts = (n or settings.n, settings.get("validation", 256), settings.test)
+        data, validation, test = (
+            draw_data(target, process, count, seed=1000 * seed + purpose, spacing=spacing)
+            for purpose, count in enumerate(counts)
+        )
+        return cls(process, target, data, validation, test, seed, spacing)
+
     def fresh(self, n: int, purpose: int) -> ScoreData:
         """Draw further data; each purpose has its own random stream."""
-        return _draw(self.target, self.process, n, self.seed, purpose, self.spacing)
+        return draw_data(self.target, self.process, n, seed=1000 * self.seed + purpose, spacing=self.spacing)
+
+    @property
+    def truth(self) -> Tensor:
+        """F* at the test points."""
+        return self.target.posterior_mean(self.process, self.test.t, self.test.x)
+
+    def error(self, estimator: ScoreEstimator) -> float:
+        """Return E|F - F*|^2 / E|F*|^2 over the test points."""
+        return relative_error(estimator, self.target, self.test)
+
+    def network(
+        self,
+        settings: Settings,
+        m: int | None = None,
+        inputs: InputMap = INPUTS["paper's inputs"],
+        keep: tuple[int, ...] = (),
+    ) -> SoftmaxScore:
+        """Return an untrained softmax estimator with these settings, to be trained by gradient descent."""
+        descent = Descent(settings.steps, settings.rate)
+        return SoftmaxScore(self.process, m or settings.m, settings.sigma, inputs, descent, keep, self.seed)
+
+    def wide_kernel(self, settings: Settings, inputs: InputMap = INPUTS["paper's inputs"]) -> KernelScore:
+        """Return the estimator with the kernel of infinite width, to be fitted."""
+        return KernelScore(self.process, math.inf, settings.sigma, inputs, settings.steps, settings.rate)
+
+    def reference(self, model: SoftmaxScore, settings: Settings) -> KernelScore:
+        """Return F_H, fitted to points that no other data set shares."""
+        points = self.fresh(settings.reference, purpose=10)
+        return hilbert_function(model, self.target, points, settings.reference_steps, settings.rate)
+
+    def terms(self, model: SoftmaxScore, F_H: KernelScore, every: int = 2) -> list[ErrorTerms]:
+        """Return the terms of Claim G.1 over the training of the model."""
+        steps = sorted(model.history.snapshots)
+        chosen = sorted({*steps[::every], steps[-1]})
+        return error_terms(model, self.target, self.data, self.test, chosen, F_H)
 
 
-def diffusion_setting(settings: Settings, seed: int, n: int | None = None) -> DiffusionSetting:
+def noised_ring(settings: Settings) -> tuple[ForwardProcess, GaussianMixture]:
+    """Return the forward process and the mixture of these settings."""
     process = ForwardProcess(T=settings.T, T0=settings.T0)
-    target = GaussianMixture.ring(settings.modes, settings.radius, settings.sd)
-    spacing = settings.spacing
-    counts = (n or settings.n, settings.get("validation", 256), settings.test)
-    data, validation, test = (
-        _draw(target, process, count, seed, purpose, spacing) for purpose, count in enumerate(counts)
-    )
-    return DiffusionSetting(process, target, data, validation, test, seed, spacing)
-
-
-def _draw(
-    target: GaussianMixture, process: ForwardProcess, n: int, seed: int, purpose: int, spacing: Spacing
-) -> ScoreData:
-    return draw_data(target, process, n, seed=1000 * seed + purpose, spacing=spacing)
-
-
-def network(
-    problem: DiffusionSetting,
-    settings: Settings,
-    m: int | None = None,
-    inputs: InputMap | None = None,
-    keep: tuple[int, ...] = (),
-) -> SoftmaxScore:
-    """Return an untrained softmax estimator with these settings, to be trained by gradient descent."""
-    descent = Descent(settings.steps, settings.rate)
-    chosen = inputs or PaperInputs()
-    return SoftmaxScore(problem.process, m or settings.m, settings.sigma, chosen, descent, keep, problem.seed)
+    return process, GaussianMixture.ring(settings.modes, settings.radius, settings.sd)
 
 
 LABELS = {
@@ -121,10 +148,10 @@ def loss_decomposition(settings: Settings, seed: int) -> Finding:
     mismatch |F_ntk - F~_ntk|^2, early stopping |F~_ntk - F_H|^2 and approximation |F_H - F*|^2. F_H is any
     function of bounded norm in the Hilbert space of the kernel.
     """
-    problem = diffusion_setting(settings, seed)
-    model = network(problem, settings).fit(problem.data)
-    F_H = reference_function(problem, model, settings)
-    terms = terms_over_training(problem, model, F_H)
+    problem = DiffusionSetting.draw(settings, seed)
+    model = problem.network(settings).fit(problem.data)
+    F_H = problem.reference(model, settings)
+    terms = problem.terms(model, F_H)
     sure = [(t.excess.mean - 3 * t.excess.error) / t.scale for t in terms]
     first = next((t.step for t, excess in zip(terms, sure, strict=True) if excess > 0), None)
     start = terms[0]
@@ -138,7 +165,7 @@ def loss_decomposition(settings: Settings, seed: int) -> Finding:
                 max(sure),
                 first_violation=first,
             ),
-            Conclusion("largest error / (4 times the sum)", "<=", 1.0, largest_ratio, claimed=False),
+            comparison("largest error / (4 times the sum)", "<=", 1.0, largest_ratio),
         ),
         numbers={
             "error / sum at step 0": start.total.mean / start.printed_bound,
@@ -150,20 +177,6 @@ def loss_decomposition(settings: Settings, seed: int) -> Finding:
         "0 all functions except F_H and F* are zero, and the claim says <F_H, F* - F_H> <= 0. The best "
         "approximation within a ball of the Hilbert space that does not contain F* always violates it.",
     )
-
-
-def reference_function(problem: DiffusionSetting, model: SoftmaxScore, settings: Settings) -> KernelScore:
-    """Return F_H, fitted to points that no other data set shares."""
-    points = problem.fresh(settings.reference, purpose=10)
-    return hilbert_function(model, problem.target, points, settings.reference_steps, settings.rate)
-
-
-def terms_over_training(
-    problem: DiffusionSetting, model: SoftmaxScore, F_H: KernelScore, every: int = 2
-) -> list[ErrorTerms]:
-    steps = sorted(model.history.snapshots)
-    chosen = sorted({*steps[::every], steps[-1]})
-    return error_terms(model, problem.target, problem.data, problem.test, chosen, F_H)
 
 
 def _sizes(when: str, split: ErrorTerms) -> dict[str, float]:
@@ -182,22 +195,20 @@ def terms_figure(terms: list[ErrorTerms]) -> Figure:
 def _norms_figure(problem: DiffusionSetting, F_H: KernelScore) -> Figure:
     """Draw E|F*|^2 / (E|F_H|^2 + E|F_H - F*|^2), the claim at step 0, for functions of several norms."""
     test = problem.test
+    true = problem.truth
     norms = []
     ratios = []
-    true = problem.target.posterior_mean(problem.process, test.t, test.x)
     for power in range(13):
         shorter = F_H.at(round(10 ** (power / 3)))
         estimate = shorter.posterior_mean(test.t, test.x)
         norms.append(shorter.squared_norm)
-        ratios.append(
-            (true.square().sum() / (estimate.square().sum() + (estimate - true).square().sum())).item()
-        )
-    limit = Series.of("limit", norms, [1.0] * len(norms), "bound")
+        bound = estimate.square().sum() + (estimate - true).square().sum()
+        ratios.append((true.square().sum() / bound).item())
     return plot(
         "The claim at step 0: error / sum of terms; above 1 it fails",
         ("R_H = |F_H|^2", "error / sum"),
         Series.of("F_H after more and more steps", norms, ratios),
-        limit,
+        Series.of("limit", norms, [1.0] * len(norms), "bound"),
         log="x",
     )
 
@@ -222,20 +233,20 @@ def coupling_width(settings: Settings, seed: int) -> Finding:
     """The distance between the trained network and the kernel predictor at unseen points falls to zero as the
     width grows.
     """
-    problem = diffusion_setting(settings, seed)
+    problem = DiffusionSetting.draw(settings, seed)
     widths = list(settings.widths)
     pairs = [_coupling(problem, settings, m) for m in widths]
     coupling, total = ([pair[i] for pair in pairs] for i in (0, 1))
-    largest_share = max(c / e for c, e in zip(coupling, total, strict=True))
+    largest_share = max(ratios(coupling, total))
     return Finding(
         conclusions=(
             Conclusion.of_trend("coupling over m", "<", 0.0, widths, coupling),
-            Conclusion("largest coupling / error of the network", "<=", 1e-3, largest_share, claimed=False),
+            comparison("largest coupling / error of the network", "<=", 1e-3, largest_share),
         ),
         numbers={
             "coupling falls by": coupling[0] / coupling[-1],
             "exponent of m": math.log(coupling[-1] / coupling[0]) / math.log(widths[-1] / widths[0]),
-            **{f"coupling at m={m}": value for m, value in zip(widths, coupling, strict=True)},
+            **by_size("coupling at m={}", widths, coupling),
             f"error at m={widths[-1]} / at m={widths[0]}": total[-1] / total[0],
         },
         figures=(
@@ -252,10 +263,10 @@ def coupling_width(settings: Settings, seed: int) -> Finding:
 def _coupling(problem: DiffusionSetting, settings: Settings, m: int) -> tuple[float, float]:
     """Return the coupling term and the error of the trained network, means over starts, / E|F*|^2."""
     test = problem.test
-    true = problem.target.posterior_mean(problem.process, test.t, test.x)
+    true = problem.truth
     pairs = torch.zeros(2, dtype=torch.float64)
     for start in range(settings.inits):
-        model = replace(network(problem, settings, m), seed=1000 * problem.seed + start).fit(problem.data)
+        model = replace(problem.network(settings, m), seed=1000 * problem.seed + start).fit(problem.data)
         kernel = KernelScore.like(model, settings.rate, settings.steps).fit(problem.data)
         trained = model.posterior_mean(test.t, test.x)
         gaps = trained - kernel.posterior_mean(test.t, test.x), trained - true
@@ -277,16 +288,12 @@ def _coupling(problem: DiffusionSetting, settings: Settings, m: int) -> tuple[fl
         **MIXTURE, **NETWORK, "m": 64, "steps": 100, "reference": 128, "reference_steps": 60, "test": 1000,
     },
     sizes=({"n": 64}, {"n": 256}),
+    seconds=1.0,
 )  # fmt: skip
 def four_times(settings: Settings, seed: int) -> Finding:
     """E|F_nn - F*|^2 <= 4 (Z_1 + Z_2 + Z_3 + Z_4) at every step."""
-    problem = diffusion_setting(settings, seed)
-    model = network(problem, settings).fit(problem.data)
-    terms = terms_over_training(problem, model, reference_function(problem, model, settings))
-    return Finding(
-        conclusions=(
-            Conclusion(
-                "largest error / (4 times the sum)", "<=", 1.0, max(t.total.mean / t.bound for t in terms)
-            ),
-        )
-    )
+    problem = DiffusionSetting.draw(settings, seed)
+    model = problem.network(settings).fit(problem.data)
+    terms = problem.terms(model, problem.reference(model, settings))
+    largest_ratio = max(t.total.mean / t.bound for t in terms)
+    return Finding(conclusions=(Conclusion("largest error / (4 times the sum)", "<=", 1.0, largest_ratio),))

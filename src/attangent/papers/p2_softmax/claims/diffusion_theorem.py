@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 
 import torch
 
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
-from attangent.papers.common.bounds import LOG10_E
+from attangent.papers.common.bounds import LOG10_E, comparison
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax.claims.diffusion_error import (
     INPUTS,
@@ -15,18 +16,14 @@ from attangent.papers.p2_softmax.claims.diffusion_error import (
     MIXTURE,
     NETWORK,
     DiffusionSetting,
-    diffusion_setting,
-    network,
 )
 from attangent.papers.p2_softmax.diffusion import (
     AdamDescent,
     InputMap,
-    KernelScore,
     MLPScore,
     ScoreEstimator,
     SoftmaxScore,
     checkpoints,
-    relative_error,
     score_error,
 )
 from attangent.papers.p2_softmax.networks import softmax_limit
@@ -51,32 +48,31 @@ def score_error_falls(settings: Settings, seed: int) -> Finding:
     O(1/(lambda sqrt n) + eps(n, T) + d A^2 + d A + sqrt(d A Gamma) + Gamma).
     """
     sizes = list(settings.sizes)
-    problems = [diffusion_setting(settings, seed, n) for n in sizes]
-    trained = {name: [_stopped(p, settings, inputs) for p in problems] for name, inputs in INPUTS.items()}
+    problems = [DiffusionSetting.draw(settings, seed, n) for n in sizes]
+    trained = {
+        name: [p.network(settings, inputs=inputs).fit(p.data, p.validation) for p in problems]
+        for name, inputs in INPUTS.items()
+    }
     errors = {
-        name: [relative_error(model, p.target, p.test) for model, p in zip(models, problems, strict=True)]
+        name: [p.error(model) for model, p in zip(models, problems, strict=True)]
         for name, models in trained.items()
     }
     papers = trained["paper's inputs"]
     last = problems[-1]
     scores = [score_error(model, p.target, p.test) for model, p in zip(papers, problems, strict=True)]
+    curves = [Series.of(name, sizes, values) for name, values in errors.items()]
+    log_score = math.log10(scores[-1])
     log_bound = _log10_right_side(last, papers[-1], settings)
     return Finding(
         hypotheses=_hypotheses(last, papers[-1], settings),
         conclusions=(
-            Conclusion(
-                "error of the score, constants 1", "<=", log_bound, math.log10(scores[-1]), log10=True
-            ),
+            Conclusion("error of the score, constants 1", "<=", log_bound, log_score, log10=True),
             *(
-                Conclusion(
-                    f"error at the largest n / smallest n, {name}", "<=", 1.0, e[-1] / e[0], claimed=False
-                )
+                comparison(f"error at the largest n / smallest n, {name}", "<=", 1.0, e[-1] / e[0])
                 for name, e in errors.items()
             ),
             *(
-                Conclusion(
-                    f"largest ratio of successive errors, {name}", "<=", 1.0, _worst_step(e), claimed=False
-                )
+                comparison(f"largest ratio of successive errors, {name}", "<=", 1.0, _worst_step(e))
                 for name, e in errors.items()
             ),
         ),
@@ -84,9 +80,13 @@ def score_error_falls(settings: Settings, seed: int) -> Finding:
             "weighted error of the score at the largest n": scores[-1],
             "steps until stopped, largest n": papers[-1].step,
             **{f"exponent of n, {name}": _exponent(sizes, values) for name, values in errors.items()},
-            **{f"relative error at n={n}, {name}": e for name, n, e in _rows(sizes, errors)},
+            **{
+                f"relative error at n={n}, {name}": error
+                for name, values in errors.items()
+                for n, error in zip(sizes, values, strict=True)
+            },
         },
-        figures=(_sizes_figure(sizes, errors),),
+        figures=(plot("Error and data", ("training points n", "relative error"), *curves),),
         remark="The relative error is E|F - E[x(0)|x(t)]|^2 / E|E[x(0)|x(t)]|^2, with training stopped on "
         "noisy validation labels. The printed right side exceeds everything that can be measured, because "
         "lambda is below round-off for a few hundred points. The theorem does not say that the error "
@@ -94,16 +94,8 @@ def score_error_falls(settings: Settings, seed: int) -> Finding:
     )
 
 
-def _stopped(problem: DiffusionSetting, settings: Settings, inputs: InputMap) -> SoftmaxScore:
-    return network(problem, settings, inputs=inputs).fit(problem.data, problem.validation)
-
-
 def _exponent(sizes: list[int], errors: list[float]) -> float:
     return math.log(errors[-1] / errors[0]) / math.log(sizes[-1] / sizes[0])
-
-
-def _rows(sizes: list[int], errors: dict[str, list[float]]) -> list[tuple[str, int, float]]:
-    return [(name, n, e) for name, values in errors.items() for n, e in zip(sizes, values, strict=True)]
 
 
 def _worst_step(errors: Iterable[float]) -> float:
@@ -144,7 +136,7 @@ def log10_terms(
     lam, _ = _spectrum(problem, model)
     n = len(problem.data)
     d = problem.data.d
-    kernel = KernelScore(problem.process, math.inf, model.sigma, model.inputs, settings.steps, settings.rate)
+    kernel = problem.wide_kernel(settings, model.inputs)
     reach = math.sqrt(kernel.fit(problem.data).squared_norm / d)  # sqrt(R_H) / Lambda, Lambda = sqrt(d)
     A = math.sqrt(d) * reach ** (-2 / d) * math.log(max(reach, math.e))
     inner = 2 * d**2 * A / lam * math.log(math.e * (d * n) ** 1.5 * A / lam) ** 1.5 + n**-0.5
@@ -160,11 +152,6 @@ def _log10_right_side(problem: DiffusionSetting, model: SoftmaxScore, settings: 
     return math.log10(1 / (lam * math.sqrt(n)) + dA**2 / d + dA + math.sqrt(dA * gamma) + gamma)
 
 
-def _sizes_figure(sizes: list[int], errors: dict[str, list[float]]) -> Figure:
-    curves = tuple(Series.of(name, sizes, values) for name, values in errors.items())
-    return plot("Error and data", ("training points n", "relative error"), *curves)
-
-
 @claim(
     "P2/early-stopping",
     place="Section 6.2 and Assumption G.3",
@@ -173,43 +160,37 @@ def _sizes_figure(sizes: list[int], errors: dict[str, list[float]]) -> Figure:
     plain=("Training on noisy labels has to stop early, and validation on noisy labels finds a good step."),
     quick={**LOG_TIMES, **NETWORK, "n": 256, "steps": 100_000_000, "test": 1500},
     full={"n": 512, "steps": 1_000_000_000, "test": 4000, "validation": 512},
+    seconds=1.0,
 )
 def early_stopping(settings: Settings, seed: int) -> Finding:
     """Training on the noisy labels x(0) has to stop early, and a number of steps with a small error can be
     found.
     """
-    problem = diffusion_setting(settings, seed)
-    noisy = _kernel(problem, settings).fit(problem.data, problem.validation)
+    problem = DiffusionSetting.draw(settings, seed)
+    noisy = problem.wide_kernel(settings).fit(problem.data, problem.validation)
     clean = noisy.relabelled(problem.data.clean(problem.target, problem.process).y)
     steps = checkpoints(settings.steps, 30)
-    errors = [relative_error(noisy.at(k), problem.target, problem.test) for k in steps]
-    without = [relative_error(clean.at(k), problem.target, problem.test) for k in steps]
-    chosen = relative_error(noisy, problem.target, problem.test)
+    errors = [problem.error(noisy.at(k)) for k in steps]
+    without = [problem.error(clean.at(k)) for k in steps]
+    chosen = problem.error(noisy)
+    least = min(errors)
+    excess = chosen / least
     return Finding(
         conclusions=(
-            Conclusion(
-                "error at the step chosen on noisy labels / smallest error", "<=", 1.25, chosen / min(errors)
-            ),
-            Conclusion("error at the end / smallest error", ">=", 1.25, errors[-1] / min(errors)),
-            Conclusion(
-                "final error, true labels / noisy labels", "<=", 0.25, without[-1] / errors[-1], claimed=False
-            ),
+            Conclusion("error at the step chosen on noisy labels / smallest error", "<=", 1.25, excess),
+            Conclusion("error at the end / smallest error", ">=", 1.25, errors[-1] / least),
+            comparison("final error, true labels / noisy labels", "<=", 0.25, without[-1] / errors[-1]),
         ),
         numbers={
             "step chosen": noisy.step,
             "relative error at that step": chosen,
-            "smallest relative error": min(errors),
-            "step of the smallest error": steps[errors.index(min(errors))],
+            "smallest relative error": least,
+            "step of the smallest error": steps[errors.index(least)],
             "relative error at the end": errors[-1],
             "relative error at the end, true labels": without[-1],
         },
         figures=(_stopping_figure(steps, errors, without, noisy.step, chosen),),
     )
-
-
-def _kernel(problem: DiffusionSetting, settings: Settings) -> KernelScore:
-    inputs = INPUTS["paper's inputs"]
-    return KernelScore(problem.process, math.inf, settings.sigma, inputs, settings.steps, settings.rate)
 
 
 def _stopping_figure(
@@ -252,11 +233,11 @@ BARS = {"paper's inputs": 0.11, "natural inputs": 0.04}
     full={"n": 2048, "m": 256, "test": 8000, "validation": 512},
     seconds=2.0,
 )
-def comparison(settings: Settings, seed: int) -> Finding:
+def estimators(settings: Settings, seed: int) -> Finding:
     """Does a softmax network learn the score of a diffusion process better than a ReLU network of equal size?
     This question is ours; the paper does not ask it.
     """
-    problem = diffusion_setting(settings, seed)
+    problem = DiffusionSetting.draw(settings, seed)
     errors = {name: _errors(problem, settings, inputs) for name, inputs in INPUTS.items()}
     softmax = {name: min(by_estimator["gd"], by_estimator["adam"]) for name, by_estimator in errors.items()}
     gain = softmax["natural inputs"] / softmax["paper's inputs"]
@@ -267,14 +248,10 @@ def comparison(settings: Settings, seed: int) -> Finding:
                 for name, best in softmax.items()
             ),
             *(
-                Conclusion(
-                    f"relative error, softmax GD, {name}", "<=", BARS[name], by_estimator["gd"], claimed=False
-                )
+                comparison(f"relative error, softmax GD, {name}", "<=", BARS[name], by_estimator["gd"])
                 for name, by_estimator in errors.items()
             ),
-            Conclusion(
-                "error of softmax with natural inputs / with the paper's", "<=", 0.5, gain, claimed=False
-            ),
+            comparison("error of softmax with natural inputs / with the paper's", "<=", 0.5, gain),
         ),
         numbers={
             f"{NAMES[key]}, {name}": error
@@ -290,25 +267,19 @@ def comparison(settings: Settings, seed: int) -> Finding:
 
 def _errors(problem: DiffusionSetting, settings: Settings, inputs: InputMap) -> dict[str, float]:
     """Return the relative error of each estimator, stopped on noisy validation labels."""
-
-    def error(estimator: ScoreEstimator) -> float:
-        return relative_error(estimator.fit(problem.data, problem.validation), problem.target, problem.test)
-
-    return {key: error(estimator) for key, estimator in _estimators(problem, settings, inputs).items()}
-
-
-def _estimators(problem: DiffusionSetting, settings: Settings, inputs: InputMap) -> dict[str, ScoreEstimator]:
-    process = problem.process
     steps = settings.steps
-    seed = problem.seed
-    descent = network(problem, settings, inputs=inputs)
+    descent = problem.network(settings, inputs=inputs)
     adam = AdamDescent(steps, settings.adam_rate)
     relu = AdamDescent(2 * steps, settings.mlp_rate)
-    return {
+    estimators: dict[str, ScoreEstimator] = {
         "gd": descent,
-        "adam": SoftmaxScore(process, settings.m, settings.sigma, inputs, adam, seed=seed),
+        "adam": replace(descent, trainer=adam),
         "mlp": MLPScore.sized_like(descent, problem.data.d, relu),
-        "kernel": KernelScore(process, math.inf, settings.sigma, inputs, steps, settings.rate),
+        "kernel": problem.wide_kernel(settings, inputs),
+    }
+    return {
+        key: problem.error(estimator.fit(problem.data, problem.validation))
+        for key, estimator in estimators.items()
     }
 
 

@@ -8,14 +8,11 @@ from torch.func import jacrev
 
 from attangent.audit import Conclusion, Failure, Finding, Series, Settings, claim
 from attangent.kernels import vectorise
-from attangent.papers.common.bounds import falling, worst_ratio
+from attangent.papers.common.bounds import comparison, falling, worst_ratio
 from attangent.papers.common.figures import plot
+from attangent.papers.common.sizes import ratios
 from attangent.papers.p2_softmax import proofs
-from attangent.papers.p2_softmax.claims.regression import (
-    SoftmaxRegression,
-    kernel_is_definite,
-    softmax_regression,
-)
+from attangent.papers.p2_softmax.claims.regression import SoftmaxRegression
 
 _EXACT = 1e-10
 _SIZES = {"n": 8, "d": 4, "d_out": 3, "m": 256, "sigma": 1.0}
@@ -30,13 +27,12 @@ _SIZES = {"n": 8, "d": 4, "d_out": 3, "m": 256, "sigma": 1.0}
     plain="The printed gradient is right.",
     quick=_SIZES,
     full={"n": 32, "d": 8, "d_out": 8, "m": 4096},
-    seconds=0.2,
 )
 def gradient(settings: Settings, seed: int) -> Finding:
     """The gradient of the squared loss in the weights of neuron r is m sum_i sum_l (F_li - y_li) <a_lr 1 -
     a_l, S_i> S_ir x_i.
     """
-    p = softmax_regression(settings, seed)
+    p = SoftmaxRegression.draw(settings, seed)
     printed = p.network.gradient(p.X, p.Y)
     automatic = _automatic_gradient(p)
     differences = (printed - automatic).norm(dim=0)
@@ -45,7 +41,7 @@ def gradient(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(
             Conclusion("relative distance to autograd", "<=", _EXACT, _relative(printed, automatic)),
-            Conclusion("relative distance to central differences", "<=", 1e-6, numeric_error, claimed=False),
+            comparison("relative distance to central differences", "<=", 1e-6, numeric_error),
         ),
         numbers={"gradient norm": automatic.norm().item()},
         figures=(
@@ -95,14 +91,13 @@ def _relative(a: Tensor, b: Tensor) -> float:
     plain="The printed kernel is the Gram matrix of the gradients.",
     quick=_SIZES,
     full={"n": 16, "d": 8, "d_out": 8, "m": 2048},
-    seconds=0.3,
 )
 def gram(settings: Settings, seed: int) -> Finding:
     """H(W) of Definition 3.6 equals J J'/m, where J is the Jacobian of all outputs in W.
 
     It is therefore symmetric and has no negative eigenvalue.
     """
-    p = softmax_regression(settings, seed)
+    p = SoftmaxRegression.draw(settings, seed)
     H = p.kernel
     J = jacrev(lambda W: _forward(p, W).T)(p.network.W).reshape(p.size, -1)
     spectrum = torch.linalg.eigvalsh((H + H.T) / 2)
@@ -132,7 +127,6 @@ def gram(settings: Settings, seed: int) -> Finding:
     plain="Pairs of neurons with opposite signs give the output zero, as printed.",
     unconditional=True,
     quick={"n": 64, "d": 4, "d_out": 4, "sigma": 1.0, "widths": [64, 256, 1024, 4096], "m": 4096},
-    seconds=0.2,
 )
 def zero_output(settings: Settings, seed: int) -> Finding:
     """If neurons come in pairs with equal hidden weights and opposite output weights, the network is zero at
@@ -140,7 +134,7 @@ def zero_output(settings: Settings, seed: int) -> Finding:
     """
     largest = [_largest_output(settings, seed, m, settings.get("init", "symmetric")) for m in settings.widths]
     free = [_largest_output(settings, seed, m, "independent") for m in settings.widths]
-    largest_output = max(value / m for value, m in zip(largest, settings.widths, strict=True))
+    largest_output = max(ratios(largest, settings.widths))
     return Finding(
         conclusions=(Conclusion("largest |F(0)| / m over points and widths", "<=", 1e-14, largest_output),),
         numbers={
@@ -160,7 +154,7 @@ def zero_output(settings: Settings, seed: int) -> Finding:
 
 
 def _largest_output(settings: Settings, seed: int, m: int, init: str) -> float:
-    p = softmax_regression(settings | {"m": m, "init": init}, seed)
+    p = SoftmaxRegression.draw(settings | {"m": m, "init": init}, seed)
     return p.network.forward(p.X).abs().max().item()
 
 
@@ -182,25 +176,22 @@ def _largest_output(settings: Settings, seed: int, m: int, init: str) -> float:
     ),
     proof=proofs.weaker_induction,
     quick={"n": 6, "d": 8, "d_out": 4, "m": 512, "sigma": 1.0, "rate": 0.5, "steps": 50, "divisor": 4.0},
-    seconds=0.2,
 )
 def quarter(settings: Settings, seed: int) -> Finding:
     """The bound that Lemma 5.3 concludes at step tau + 1 is at most the one that it assumes at the next
     step.
     """
-    p = softmax_regression(settings, seed)
+    p = SoftmaxRegression.draw(settings, seed)
     run = p.train(settings)
     contraction = settings.rate * p.lambda_min / p.lambda_max
     assumed = falling(run.loss, contraction / 2)
     concluded = falling(run.loss, contraction / settings.divisor)
     last_ratio = (concluded / assumed)[-1].item()
     return Finding(
-        hypotheses=(kernel_is_definite(p),),
+        hypotheses=(p.is_definite,),
         conclusions=(
             Conclusion("concluded bound / assumed bound, last step", "<=", 1 + 1e-12, last_ratio),
-            Conclusion(
-                "largest loss / assumed bound", "<=", 1 + 1e-9, worst_ratio(run.loss, assumed), claimed=False
-            ),
+            comparison("largest loss / assumed bound", "<=", 1 + 1e-9, worst_ratio(run.loss, assumed)),
         ),
     )
 
@@ -215,7 +206,6 @@ def quarter(settings: Settings, seed: int) -> Finding:
         10^14000: the bounds are not almost the same as for ReLU at any size that can be run.""",
     ours=("C = 10, sigma = 1 and d = 1; delta = 0.01 is that of Table 1",),
     quick={"logs": [1e3, 1e4, 1e5, 1e6], "C": 10.0, "factor": 18.0, "delta": 0.01, "power": 0.5},
-    seconds=0.1,
 )
 def small_exponent(settings: Settings, seed: int) -> Finding:
     """The exponent of n in e^(18B), 18 B / log n, goes to 0 as n grows."""
@@ -248,11 +238,10 @@ def _exponent(log_n: float, settings: Settings, delta: float) -> float:
     rests_on=("P2/definition-3.6",),
     plain="The printed optimum interpolates the data, and the iteration of Eq. (25) converges to it.",
     quick={"n": 6, "d": 8, "d_out": 2, "m": 512, "sigma": 1.0, "steps": 30, "scale": 1.0},
-    seconds=0.1,
 )
 def optimum(settings: Settings, seed: int) -> Finding:
     """gamma* = (m H*)^-1 vec(Y) satisfies m H* gamma* = vec(Y), and Eq. (25) converges to it."""
-    p = softmax_regression(settings, seed)
+    p = SoftmaxRegression.draw(settings, seed)
     mH = settings.m * p.kernel
     y = vectorise(p.Y)
     star = torch.linalg.solve(mH, y) * settings.scale
@@ -261,7 +250,7 @@ def optimum(settings: Settings, seed: int) -> Finding:
         gamma = gamma - (mH @ gamma - y) / (settings.m * p.lambda_max)
     left = (1 - p.lambda_min / p.lambda_max) ** settings.steps
     return Finding(
-        hypotheses=(kernel_is_definite(p),),
+        hypotheses=(p.is_definite,),
         conclusions=(
             Conclusion("|m H* gamma* - y| / |y|", "<=", 1e-9, ((mH @ star - y).norm() / y.norm()).item()),
             Conclusion(
@@ -283,7 +272,6 @@ def optimum(settings: Settings, seed: int) -> Finding:
     nature="quotation",
     plain="All four elementary inequalities are right in their ranges.",
     quick={"points": 101, "reach": 0.1, "slope": 2.0},
-    seconds=0.1,
 )
 def elementary(settings: Settings, seed: int) -> Finding:
     """(1 - x)^(1/2) <= 1 - x/2 and |e^x - 1| <= 2|x| for |x| <= 0.1, sum_i x^i <= 1/(1 - x) for 0 < x <
@@ -317,7 +305,6 @@ def elementary(settings: Settings, seed: int) -> Finding:
     plain="Hoeffding's inequality is quoted rightly.",
     quick={"counts": [1, 2, 10, 100], "share": 0.3, "factor": 2.0},
     seeds=1,
-    seconds=0.1,
 )
 def hoeffding(settings: Settings, seed: int) -> Finding:
     """For n coins in {0, 1} with any chance of 1, the exact two-sided tail is at most 2 exp(-2 t^2/n)."""

@@ -23,13 +23,7 @@ from attangent.papers.common.perturbation import (
     thirteen_parts,
 )
 from attangent.papers.p2_softmax import proofs
-from attangent.papers.p2_softmax.claims.regression import (
-    SoftmaxRegression,
-    constants,
-    data_in_ball,
-    softmax_regression,
-    theorem_hypotheses,
-)
+from attangent.papers.p2_softmax.claims.regression import SoftmaxRegression
 
 _MOVED = {"n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
 
@@ -46,19 +40,18 @@ _MOVED = {"n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05}
     ours=("sigma <= 1; Theorem 4.2 takes sigma = 1",),
     quick={**_MOVED, "sigma": 0.04, "radii": [0.00001, 0.0001, 0.001, 0.0099]},
     full={"n": 12, "d": 16, "d_out": 8, "m": 4096},
-    seconds=0.5,
 )
 def kernel_perturbation(settings: Settings, seed: int) -> Finding:
     """If every neuron moves by at most R < 0.01, no entry of the kernel changes by more than R e^(10B), and
     the kernel by no more than R n d e^(10B) in the Frobenius norm.
     """
-    p = softmax_regression(settings, seed)
-    bound = 10 * constants(p, settings).B * LOG10_E
+    p = SoftmaxRegression.draw(settings, seed)
+    bound = 10 * p.constants(settings).B * LOG10_E
     directions = {"random": random_move(p.network.W, seed), "adversarial": _worst_directions(p, seed)}
     changes = {f"{name} move": _changes(p, settings.radii, U) for name, U in directions.items()}
     over_radius = {name: largest_over_radius(of_move) for name, of_move in changes.items()}
     return Finding(
-        hypotheses=(data_in_ball(p)[0], Hypothesis("largest move R", "<=", 0.01, max(settings.radii))),
+        hypotheses=(p.in_unit_ball[0], Hypothesis("largest move R", "<=", 0.01, max(settings.radii))),
         conclusions=(entry_line(changes, bound), norm_line(changes, math.log10(p.size) + bound)),
         numbers={
             **{f"|H(W) - H(W~)|_F / R, {name}": value for name, value in over_radius.items()},
@@ -112,15 +105,14 @@ def _worst_directions(p: SoftmaxRegression, seed: int, rounds: int = 5) -> Tenso
     proof=proofs.union_over_neurons,
     quick={**_MOVED, "m": 4096, "n": 16, "R": 0.0099},
     full={"n": 64, "m": 65536},
-    seconds=0.5,
 )
 def concentration(settings: Settings, seed: int) -> Finding:
     """Thirteen bounds on <w, x>, exp<w, x>, the normaliser alpha and the softmax S hold with high
     probability, each in powers of e^B and R, for Gaussian weights w, moved weights v within R < 0.01 of them
     and points in the unit ball.
     """
-    p = softmax_regression(settings, seed)
-    needed = constants(p, settings)
+    p = SoftmaxRegression.draw(settings, seed)
+    needed = p.constants(settings)
     finding = thirteen_parts(p.X, p.network.W, needed.B, settings.R)
     beyond = beyond_bound(needed.B, settings.sigma, settings.delta, needed.log10_width)
     return replace(
@@ -151,7 +143,6 @@ _LARGER = {"n": 12, "d": 16, "m": 8192, "steps": 600}
     plain="The gradient keeps its bound at the smallest B, and the first loss is at most sqrt(nd).",
     quick={**_SIZES, "sigma": 0.04, "m": 1024, "steps": 50},
     full=_LARGER,
-    seconds=0.4,
 )
 def gradient_bounds(settings: Settings, seed: int) -> Finding:
     """At any time the gradient of every neuron is at most e^(3B) sqrt(nd) |F - Y|_F.
@@ -159,16 +150,16 @@ def gradient_bounds(settings: Settings, seed: int) -> Finding:
     At the rate of the theorem no neuron moves by more than 0.01 in a step, and |F(0) - Y|_F is at most
     sqrt(nd).
     """
-    p = softmax_regression(settings, seed)
+    p = SoftmaxRegression.draw(settings, seed)
     run = p.train(settings)
-    needed = constants(p, settings)
+    needed = p.constants(settings)
     residual = (2 * run.loss).sqrt()
     constant = (run.gradient_norm / (math.sqrt(p.size) * residual)).max().item()
     steepest = math.log10(run.gradient_norm.max().item())
-    start = (p.network.forward(p.X) - p.Y).norm().item()
+    start = p.residual.norm().item()
     largest_step = needed.log10_rate + steepest
     return Finding(
-        hypotheses=data_in_ball(p),
+        hypotheses=p.in_unit_ball,
         conclusions=(
             gradient_line("D.1", 3 * needed.B * LOG10_E, math.log10(constant)),
             Conclusion(
@@ -194,10 +185,13 @@ def gradient_bounds(settings: Settings, seed: int) -> Finding:
 
 @dataclass(frozen=True)
 class SoftmaxStep(SplitStep):
-    """A step split into the terms C0 to C3, and the quantities in their bounds."""
+    """A step split into the terms C0 to C3, and the quantities in their bounds.
+
+    Attributes:
+        quadratic_form: vec(F - Y)' H(t) vec(F - Y).
+    """
 
     quadratic_form: float
-    """vec(F - Y)' H(t) vec(F - Y)."""
     lambda_min: float
 
 
@@ -248,6 +242,7 @@ def take_step(
     plain="The change of the loss splits into the printed terms exactly.",
     quick=_SIZES,
     full=_LARGER,
+    seconds=1.0,
 )
 def decomposition(settings: Settings, seed: int) -> Finding:
     """If no step moves an exponent by more than 0.01, |F(t+1) - Y|^2 = |F(t) - Y|^2 + C0 + C1 + C2 + C3.
@@ -255,7 +250,7 @@ def decomposition(settings: Settings, seed: int) -> Finding:
     C0 comes from the normaliser, C1 is first order, C2 is second order with a factor Theta(1), and C3 =
     |F(t+1) - F(t)|^2.
     """
-    return terms_add_up(walk(softmax_regression(settings, seed), settings, take_step))
+    return terms_add_up(walk(SoftmaxRegression.draw(settings, seed), settings, take_step))
 
 
 @claim(
@@ -268,15 +263,16 @@ def decomposition(settings: Settings, seed: int) -> Finding:
     plain="All four terms keep their bounds in every run; the required width is out of reach.",
     quick=_SIZES,
     full=_LARGER,
+    seconds=1.0,
 )
 def term_bounds(settings: Settings, seed: int) -> Finding:
     """C1 <= -1.6 m eta r'H(t)r makes progress, with r = F - Y, and the rest is minor: |C0| <= 0.1 m eta
     lambda |r|^2, C2 <= 2 m eta^2 (nd)^2 e^(9B) |r|^2, C3 <= eta^2 m^2 (nd)^2 e^(16B) |r|^2. The kernel keeps
     lambda_min(H(t)) >= lambda/2, so each step leaves at most 1 - m eta lambda/2 of |r|^2.
     """
-    p = softmax_regression(settings, seed)
+    p = SoftmaxRegression.draw(settings, seed)
     steps = walk(p, settings, take_step)
-    B = constants(p, settings).B
+    B = p.constants(settings).B
     eta = p.rate(settings.rate)
     m = settings.m
     nd = p.size
@@ -288,7 +284,7 @@ def term_bounds(settings: Settings, seed: int) -> Finding:
     lambda_kept = min(step.lambda_min for step in steps) / p.lambda_min
     log_nd2 = 2 * math.log10(nd)
     return Finding(
-        hypotheses=theorem_hypotheses(p, settings),
+        hypotheses=p.conditions(settings),
         conclusions=(
             _over_time("E.3: |C0| / (m eta lambda |r|^2)", 0.1, C[:, 0].abs() / unit),
             _over_time("E.4: C1 / (m eta r'H(t)r)", -1.6, C[:, 1] / form),

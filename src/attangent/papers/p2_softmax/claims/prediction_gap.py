@@ -8,17 +8,19 @@ from torch import Tensor
 
 from attangent.audit import Conclusion, Failure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels import SoftmaxNetwork, log_gap, predict_training, unit_data, vectorise
+from attangent.papers.common.bounds import comparison
 from attangent.papers.common.figures import plot
+from attangent.papers.common.sizes import by_size, no_growth
 from attangent.papers.p2_softmax import proofs
-from attangent.papers.p2_softmax.claims.regression import (
-    SoftmaxRegression,
-    constants,
-    kernel_is_definite,
-    softmax_regression,
-)
+from attangent.papers.p2_softmax.claims.regression import SoftmaxRegression
 from attangent.papers.p2_softmax.networks import softmax_limit
 
 _SIZES = {"n": 8, "d": 4, "d_out": 4, "m": 1024, "sigma": 0.5, "rate": 0.5, "steps": 300}
+
+
+DRIFT = "eps_H = the drift"
+WITHOUT_LOG = "eps_H = nd/(m lambda)"
+"""The two parts of Theorem F.2, by the bound on the drift."""
 
 
 @claim(
@@ -40,6 +42,7 @@ _SIZES = {"n": 8, "d": 4, "d_out": 4, "m": 1024, "sigma": 0.5, "rate": 0.5, "ste
     ),
     quick={**_SIZES, "points": 16, "checks": 12, "widths": [256, 1024], "one_point": [64, 256, 1024, 4096]},
     full={"widths": [256, 1024, 4096, 16384], "steps": 1000},
+    seconds=1.0,
 )
 def equivalence(settings: Settings, seed: int) -> Finding:
     """If the kernel drifts by at most eps_H <= lambda/2 in training and by eps_test towards a test point,
@@ -49,52 +52,36 @@ def equivalence(settings: Settings, seed: int) -> Finding:
     runs = [_coupling(settings | {"m": m}, seed) for m in settings.widths]
     last = runs[-1]
     gaps = [one_point_gap(m, settings, seed) for m in settings.one_point]
+    ratios = [gap.ratio for gap in gaps]
     worst_ratio = last["worst"]
     return Finding(
         hypotheses=(
-            kernel_is_definite(last["problem"]),
-            Hypothesis(
-                "eps_H", "<=", last["problem"].lambda_min / 2, last["eps_H"], part="eps_H = the drift"
-            ),
-            Hypothesis(
-                "largest |H(t) - H*| / eps_H, eps_H = nd/(m lambda)",
-                "<=",
-                1.0,
-                max(gap.drift for gap in gaps),
-                part=WITHOUT_LOG,
-                in_limit=True,
-            ),
-            Hypothesis(
-                "largest eps_H / (lambda/2), eps_H = nd/(m lambda)",
-                "<=",
-                1.0,
-                max(gap.allowed for gap in gaps),
-                part=WITHOUT_LOG,
-                in_limit=True,
+            last["problem"].is_definite,
+            Hypothesis("eps_H", "<=", last["problem"].lambda_min / 2, last["eps_H"], part=DRIFT),
+            *(
+                Hypothesis(f"{name}, {WITHOUT_LOG}", "<=", 1.0, largest, part=WITHOUT_LOG, in_limit=True)
+                for name, largest in {
+                    "largest |H(t) - H*| / eps_H": max(gap.drift for gap in gaps),
+                    "largest eps_H / (lambda/2)": max(gap.allowed for gap in gaps),
+                }.items()
             ),
         ),
         conclusions=(
-            Conclusion(
-                "largest coupling error / bound, constant 1", "<=", 1.0, worst_ratio, part="eps_H = the drift"
-            ),
+            Conclusion("largest coupling error / bound, constant 1", "<=", 1.0, worst_ratio, part=DRIFT),
             Conclusion(
                 "proof: largest |F_nn - F_ntk|_F / (eta m t |F(0) - Y|_F eps_H)",
                 "<=",
                 1.0,
                 last["step"],
-                part="eps_H = the drift",
+                part=DRIFT,
             ),
-            Conclusion.of_trend(
+            no_growth(
                 "n = d = 1: largest coupling error / (eps_test/lambda), the bound at log = 0, over m",
-                "<=",
-                0.0,
                 settings.one_point,
-                [gap.ratio for gap in gaps],
+                ratios,
                 part=WITHOUT_LOG,
             ),
-            Conclusion(
-                "largest |log L - log L| of the predicted curve", "<=", 0.02, last["curve gap"], claimed=False
-            ),
+            comparison("largest |log L - log L| of the predicted curve", "<=", 0.02, last["curve gap"]),
         ),
         numbers={
             "largest coupling error": last["error"],
@@ -102,10 +89,7 @@ def equivalence(settings: Settings, seed: int) -> Finding:
             "eps_H": last["eps_H"],
             "largest |log L - log L|": last["curve gap"],
             "lambda_min": last["problem"].lambda_min,
-            **{
-                f"times the bound, m = {m}": gap.ratio
-                for m, gap in zip(settings.one_point, gaps, strict=True)
-            },
+            **by_size("times the bound, m = {}", settings.one_point, ratios),
         },
         figures=(
             plot(
@@ -127,11 +111,11 @@ def _coupling(settings: Settings, seed: int) -> dict:
     """Return the largest distance of network and kernel predictor at test points, with the bound of the
     theorem.
     """
-    p = softmax_regression(settings, seed)
+    p = SoftmaxRegression.draw(settings, seed)
     test, _ = unit_data(settings.points, settings.d, settings.d_out, seed + 1_000_000)
     times = [round(settings.steps * i / settings.checks) for i in range(settings.checks + 1)]
     run = p.train(settings, keep=times)
-    residual = p.network.forward(p.X) - p.Y
+    residual = p.residual
     prediction = predict_training(p.kernel, residual, run.rate, width=settings.m)
     test_kernel = p.network.kernel(test, p.X)
     initial = p.network.forward(test)
@@ -172,19 +156,19 @@ def _theorem_bound(p: SoftmaxRegression, eps_H: float, eps_test: Tensor) -> Tens
     return scale / lam * eps_test + scale / lam**2 * logarithm**2 * eps_H
 
 
-WITHOUT_LOG = "eps_H = nd/(m lambda)"
-
-
 @dataclass(frozen=True)
 class OnePointGap:
-    """A network with one point x = y = 1, against its kernel predictor at the worst test point in [-1, 1]."""
+    """A network with one point x = y = 1, against its kernel predictor at the worst test point in [-1, 1].
+
+    Attributes:
+        ratio: Largest error / (eps_test/lambda) over test points.
+        drift: |H(t) - H*| / eps_H, for eps_H = 1/(m lambda).
+        allowed: eps_H / (lambda/2).
+    """
 
     ratio: float
-    """Largest error / (eps_test/lambda) over test points."""
     drift: float
-    """|H(t) - H*| / eps_H, for eps_H = 1/(m lambda)."""
     allowed: float
-    """eps_H / (lambda/2)."""
 
 
 def one_point_gap(m: int, settings: Settings, seed: int, grid: int = 61, rounds: int = 3) -> OnePointGap:
@@ -238,7 +222,6 @@ def one_point_gap(m: int, settings: Settings, seed: int, grid: int = 61, rounds:
     quick={"n": 6, "d": 8, "d_out": 4, "m": 1024, "sigma": 1.0, "delta": 0.05, "rate": 0.5,
            "decades": [1, 10, 100, 1000]},
     full={"m": 8192},
-    seconds=0.1,
 )  # fmt: skip
 def logarithm(settings: Settings, seed: int) -> Finding:
     """log^2(nd/(m lambda)) stays bounded for all m that the theorem allows. tau_0 = C/(m lambda)
@@ -246,24 +229,18 @@ def logarithm(settings: Settings, seed: int) -> Finding:
     """
     # Arithmetic with the theorem's own m and eps_H = lambda/(2nd): the argument is far below 1, its log^2
     # grows.
-    p = softmax_regression(settings, seed)
+    p = SoftmaxRegression.draw(settings, seed)
     log_nd = math.log10(p.size)
     log_lam = math.log10(p.lambda_min)
-    least = constants(p, settings).log10_width + log_nd  # Theorem 6.5 asks for n^3 d^3
+    least = p.constants(settings).log10_width + log_nd  # Theorem 6.5 asks for n^3 d^3
     argument = log_nd - (log_lam - math.log10(2) - log_nd) - least - log_lam
     widths = [least + decades for decades in settings.decades]
+    name = "log^2(nd/(m lambda)) over log10 m / m_0, m_0 the theorem's smallest"
     squares = [((log_nd - width - log_lam) * math.log(10)) ** 2 for width in widths]
     return Finding(
-        hypotheses=(kernel_is_definite(p),),
+        hypotheses=(p.is_definite,),
         conclusions=(
-            Conclusion.of_trend(
-                "log^2(nd/(m lambda)) over log10 m / m_0, m_0 the theorem's smallest",
-                "<=",
-                0.0,
-                settings.decades,
-                squares,
-                part="dropped in G.2",
-            ),
+            no_growth(name, settings.decades, squares, part="dropped in G.2"),
             Conclusion(
                 "nd/(eps_H m lambda) at the theorem's smallest m; tau_0 > 0 requires 1",
                 ">=",
@@ -297,7 +274,6 @@ def logarithm(settings: Settings, seed: int) -> Finding:
     ),
     proof=proofs.dropped_kernel_norm,
     quick={"sizes": [16, 64, 256, 1024], "d": 4, "sigma": 1.0, "points": 8, "same_side": True},
-    seconds=0.1,
 )
 def kernel_norm(settings: Settings, seed: int) -> Finding:
     """The factor |K*_l,te|_F of the second integral is a constant, so it can be left out of the last line.
@@ -305,9 +281,7 @@ def kernel_norm(settings: Settings, seed: int) -> Finding:
     """
     norms = [_test_norm(n, settings, seed) for n in settings.sizes]
     return Finding(
-        conclusions=(
-            Conclusion.of_trend("|K*_te|_F at infinite width, over n", "<=", 0.0, settings.sizes, norms),
-        ),
+        conclusions=(no_growth("|K*_te|_F at infinite width, over n", settings.sizes, norms),),
         numbers={
             f"|K*_te|_F / sqrt n, n = {n}": norm / n**0.5
             for n, norm in zip(settings.sizes, norms, strict=True)
@@ -345,13 +319,14 @@ def _test_norm(n: int, settings: Settings, seed: int) -> float:
     sharp="not sharp: the measured difference is 0.001 to 0.06 of the bound",
     quick={"n": 8, "d": 4, "d_out": 4, "sigma": 0.5, "rate": 0.5, "steps": 300, "points": 12},
     sizes=({"m": 256}, {"m": 1024}),
+    seconds=1.0,
 )
 def coupling(settings: Settings, seed: int) -> Finding:
     """Network and kernel predictor differ at a test point by at most (2 |r_0| / lambda)(eps_test + |K*| eps_H
     / lambda) at every step. This holds if eta m lambda_max <= 1 and, at every step, |(H~_t - H*) r_t| <=
     eps_H |r_t| with eps_H <= lambda/2, and |(K~_t - K*) r_t| <= eps_test |r_t|.
     """
-    p = softmax_regression(settings, seed)
+    p = SoftmaxRegression.draw(settings, seed)
     test, _ = unit_data(settings.points, settings.d, settings.d_out, seed + 1_000_000)
     steps = range(settings.steps + 1)
     run = p.train(settings, keep=list(steps))
@@ -362,13 +337,13 @@ def coupling(settings: Settings, seed: int) -> Finding:
     lengths = data[:-1].norm(dim=1, keepdim=True)
     eps_H = (((data[:-1] - data[1:]) / step - data[:-1] @ p.kernel).norm(dim=1) / lengths[:, 0]).max().item()
     eps_test = (((tests[:-1] - tests[1:]) / step - data[:-1] @ K.T).abs() / lengths).max(dim=0).values
-    prediction = predict_training(p.kernel, p.network.forward(p.X) - p.Y, run.rate, width=settings.m)
+    prediction = predict_training(p.kernel, p.residual, run.rate, width=settings.m)
     start = p.network.forward(test)
     errors = torch.stack([(tests[t] - vectorise(prediction.outputs(K, t, start))).abs() for t in steps])
     bound = 2 * data[0].norm() / p.lambda_min * (eps_test + K.norm(dim=1) * eps_H / p.lambda_min)
     return Finding(
         hypotheses=(
-            kernel_is_definite(p),
+            p.is_definite,
             Hypothesis("eta m lambda_max", "<=", 1.0, settings.rate),
             Hypothesis("eps_H", "<=", p.lambda_min / 2, eps_H),
         ),

@@ -9,9 +9,32 @@ from torch import Tensor
 from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels import SoftmaxNetwork, Trajectory, log_gap, unit_data, vectorise
-from attangent.papers.common.bounds import LOG10_E
+from attangent.papers.common.bounds import LOG10_E, comparison, log10
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax import proofs
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The constants of Definition 4.1 and Theorem 4.2, with C at its infimum 10 and Omega(1) read as 1.
+
+    Those that overflow are decimal logarithms.
+
+    Attributes:
+        B: Bound on |<w_r, x_i>|.
+        log10_width: The required number of neurons.
+        log10_rate: The learning rate.
+        log10_steps: The number of steps.
+        log10_radius: R = lambda / (2 n d e^(10 B)).
+        log10_movement: D = 4 e^(3 B) sqrt(n d) |F(0) - Y| / (m lambda).
+    """
+
+    B: float
+    log10_width: float
+    log10_rate: float
+    log10_steps: float
+    log10_radius: float
+    log10_movement: float
 
 
 @dataclass(frozen=True)
@@ -25,10 +48,26 @@ class SoftmaxRegression:
     lambda_min: float
     lambda_max: float
 
+    @classmethod
+    def draw(cls, settings: Settings, seed: int) -> "SoftmaxRegression":
+        """Draw the problem of these settings: n, d, d_out, m, sigma, and optionally init and x_norm."""
+        X, Y = unit_data(settings.n, settings.d, settings.d_out, seed)
+        X = X * settings.get("x_norm", 1.0)
+        init = settings.get("init", "symmetric")
+        network = SoftmaxNetwork(settings.d, settings.d_out, settings.m, settings.sigma, init, seed)
+        kernel = network.kernel(X)
+        spectrum = torch.linalg.eigvalsh(kernel)
+        return cls(X, Y, network, kernel, spectrum[0].item(), spectrum[-1].item())
+
     @property
     def size(self) -> int:
         """n d, the number of outputs over all points."""
         return self.Y.numel()
+
+    @property
+    def residual(self) -> Tensor:
+        """F(0) - Y."""
+        return self.network.forward(self.X) - self.Y
 
     def rate(self, factor: float) -> float:
         """Return the rate factor / (m lambda_max); the linearised descent is stable up to factor 2."""
@@ -37,80 +76,47 @@ class SoftmaxRegression:
     def train(self, settings: Settings, **record: object) -> Trajectory:
         return self.network.descend(self.X, self.Y, self.rate(settings.rate), settings.steps, **record)
 
+    def constants(self, settings: Settings) -> Constants:
+        nd = self.size
+        m = settings.m
+        log_nd = math.log(nd / settings.delta)
+        B = max(settings.get("C", 10.0) * settings.sigma * math.sqrt(log_nd), 1.0)
+        start = self.residual.norm().item()
+        log_lam = log10(self.lambda_min)
+        log10_exp_B = B * LOG10_E
+        steps = -2 * log_lam + 2 * math.log10(nd) + 16 * log10_exp_B
+        return Constants(
+            B=B,
+            log10_width=-2 * log_lam + 2 * math.log10(nd) + 18 * log10_exp_B + 2 * math.log10(log_nd),
+            log10_rate=-1 + log_lam - math.log10(m) - 2 * math.log10(nd) - 16 * log10_exp_B,
+            log10_steps=steps + math.log10(math.log(nd / settings.get("epsilon", 0.01))),
+            log10_radius=log_lam - math.log10(2 * nd) - 10 * log10_exp_B,
+            log10_movement=math.log10(4) + 3 * log10_exp_B + math.log10(math.sqrt(nd) * start / m) - log_lam,
+        )
 
-def softmax_regression(settings: Settings, seed: int) -> SoftmaxRegression:
-    """Draw the problem of these settings: n, d, d_out, m, sigma, and optionally init and x_norm."""
-    X, Y = unit_data(settings.n, settings.d, settings.d_out, seed)
-    X = X * settings.get("x_norm", 1.0)
-    init = settings.get("init", "symmetric")
-    network = SoftmaxNetwork(settings.d, settings.d_out, settings.m, settings.sigma, init, seed)
-    kernel = network.kernel(X)
-    spectrum = torch.linalg.eigvalsh(kernel)
-    return SoftmaxRegression(X, Y, network, kernel, spectrum[0].item(), spectrum[-1].item())
+    @property
+    def is_definite(self) -> Hypothesis:
+        return Hypothesis("lambda_min of H* above round-off", ">=", 1e-12 * self.lambda_max, self.lambda_min)
 
+    @property
+    def in_unit_ball(self) -> tuple[Hypothesis, ...]:
+        lengths = {"|x|": self.X.norm(dim=1), "|y|": self.Y.norm(dim=1)}
+        return tuple(
+            Hypothesis(f"largest {name}", "<=", 1 + 1e-12, norms.max().item())
+            for name, norms in lengths.items()
+        )
 
-@dataclass(frozen=True)
-class Constants:
-    """The constants of Definition 4.1 and Theorem 4.2, with C at its infimum 10 and Omega(1) read as 1.
-
-    Those that overflow are decimal logarithms.
-    """
-
-    B: float
-    log10_width: float
-    log10_rate: float
-    log10_steps: float
-    log10_radius: float
-    """R = lambda / (2 n d e^(10 B))."""
-    log10_movement: float
-    """D = 4 e^(3 B) sqrt(n d) |F(0) - Y| / (m lambda)."""
-
-
-def constants(problem: SoftmaxRegression, settings: Settings) -> Constants:
-    nd = problem.size
-    m = settings.m
-    lam = problem.lambda_min
-    log_nd = math.log(nd / settings.delta)
-    B = max(settings.get("C", 10.0) * settings.sigma * math.sqrt(log_nd), 1.0)
-    start = (problem.network.forward(problem.X) - problem.Y).norm().item()
-    log_lam = math.log10(lam) if lam > 0 else -math.inf
-    log10_exp_B = B * LOG10_E
-    steps = -2 * log_lam + 2 * math.log10(nd) + 16 * log10_exp_B
-    return Constants(
-        B=B,
-        log10_width=-2 * log_lam + 2 * math.log10(nd) + 18 * log10_exp_B + 2 * math.log10(log_nd),
-        log10_rate=-1 + log_lam - math.log10(m) - 2 * math.log10(nd) - 16 * log10_exp_B,
-        log10_steps=steps + math.log10(math.log(nd / settings.get("epsilon", 0.01))),
-        log10_radius=log_lam - math.log10(2 * nd) - 10 * log10_exp_B,
-        log10_movement=math.log10(4) + 3 * log10_exp_B + math.log10(math.sqrt(nd) * start / m) - log_lam,
-    )
-
-
-def theorem_hypotheses(problem: SoftmaxRegression, settings: Settings) -> tuple[Hypothesis, ...]:
-    """Return the conditions of Theorem 4.2 with the values used here."""
-    needed = constants(problem, settings)
-    rate = math.log10(problem.rate(settings.rate))
-    width = math.log10(problem.network.m)
-    return (
-        kernel_is_definite(problem),
-        *data_in_ball(problem),
-        Hypothesis("width m", ">=", needed.log10_width, width, log10=True, in_limit=True),
-        Hypothesis("learning rate", "<=", needed.log10_rate, rate, log10=True, in_limit=True),
-    )
-
-
-def kernel_is_definite(problem: SoftmaxRegression) -> Hypothesis:
-    return Hypothesis(
-        "lambda_min of H* above round-off", ">=", 1e-12 * problem.lambda_max, problem.lambda_min
-    )
-
-
-def data_in_ball(problem: SoftmaxRegression) -> tuple[Hypothesis, ...]:
-    slack = 1 + 1e-12
-    return (
-        Hypothesis("largest |x|", "<=", slack, problem.X.norm(dim=1).max().item()),
-        Hypothesis("largest |y|", "<=", slack, problem.Y.norm(dim=1).max().item()),
-    )
+    def conditions(self, settings: Settings) -> tuple[Hypothesis, ...]:
+        """Return the conditions of Theorem 4.2 with the values used here."""
+        needed = self.constants(settings)
+        rate = math.log10(self.rate(settings.rate))
+        width = math.log10(self.network.m)
+        return (
+            self.is_definite,
+            *self.in_unit_ball,
+            Hypothesis("width m", ">=", needed.log10_width, width, log10=True, in_limit=True),
+            Hypothesis("learning rate", "<=", needed.log10_rate, rate, log10=True, in_limit=True),
+        )
 
 
 _SIZES = {"n": 8, "d": 4, "d_out": 4, "m": 1024, "sigma": 0.5, "rate": 0.5, "steps": 300}
@@ -134,18 +140,18 @@ _SIZES = {"n": 8, "d": 4, "d_out": 4, "m": 1024, "sigma": 0.5, "rate": 0.5, "ste
     unconditional=True,
     quick=_SIZES,
     full={"n": 16, "d": 8, "d_out": 8, "m": 8192, "sigma": 1.0},
-    seconds=0.4,
 )
 def kernel_update(settings: Settings, seed: int) -> Finding:
     """Gradient descent on L(gamma) = 1/2 |m H* gamma - vec Y|^2 is printed as gamma <- gamma - eta (m H*
     gamma - vec Y).
     """
-    p = softmax_regression(settings, seed)
+    p = SoftmaxRegression.draw(settings, seed)
     mH = settings.m * p.network.kernel(p.X)
     y = vectorise(p.Y)
     gamma = torch.randn(len(y), generator=generator(seed, "gamma"), dtype=torch.float64)
     printed = mH @ gamma - y
-    true = _gradient_of_loss(mH, y, gamma)
+    free = gamma.clone().requires_grad_()
+    (true,) = torch.autograd.grad(0.5 * (mH @ free - y).square().sum(), free)
     run = p.train(settings)
     as_printed = _descend(mH, y, run.rate, settings.steps, derived=False)
     # at the network's rate descent along the true gradient diverges: its scale is the square of the kernel's
@@ -156,12 +162,8 @@ def kernel_update(settings: Settings, seed: int) -> Finding:
     return Finding(
         conclusions=(
             Conclusion("relative distance of the printed step to the gradient", "<=", 1e-10, step_gap),
-            Conclusion(
-                "printed update: largest |log L - log L| to network", "<=", 0.02, printed_gap, claimed=False
-            ),
-            Conclusion(
-                "true gradient: largest |log L - log L| to network", ">=", 0.02, true_gap, claimed=False
-            ),
+            comparison("printed update: largest |log L - log L| to network", "<=", 0.02, printed_gap),
+            comparison("true gradient: largest |log L - log L| to network", ">=", 0.02, true_gap),
         ),
         numbers={
             "factor per step of the true gradient at the network's rate": abs(
@@ -172,11 +174,6 @@ def kernel_update(settings: Settings, seed: int) -> Finding:
         remark="The gradient of the loss is m H* (m H* gamma - vec Y). The printed update is descent in "
         "function space, and it does follow the network.",
     )
-
-
-def _gradient_of_loss(mH: Tensor, y: Tensor, gamma: Tensor) -> Tensor:
-    gamma = gamma.clone().requires_grad_()
-    return torch.autograd.grad(0.5 * (mH @ gamma - y).square().sum(), gamma)[0]
 
 
 def _descend(mH: Tensor, y: Tensor, rate: float, steps: int, *, derived: bool) -> Tensor:
@@ -207,11 +204,10 @@ def _descend(mH: Tensor, y: Tensor, rate: float, steps: int, *, derived: bool) -
     proof=proofs.zero_features,
     unconditional=True,
     quick={"n": 8, "d": 4, "d_out": 3, "m": 256, "sigma": 1.0},
-    seconds=0.1,
 )
 def feature_map(settings: Settings, seed: int) -> Finding:
     """phi(x)_l = x/sqrt(m) sum_r <v_lr, S(x)> m S_r(x) is a feature map of the kernel: K = phi' phi."""
-    p = softmax_regression(settings, seed)
+    p = SoftmaxRegression.draw(settings, seed)
     weights = _neuron_features(p)  # <v_lr, S_i> m S_ir as (l n, r)
     printed = weights.sum(dim=1, keepdim=True)
     points = p.X.tile(settings.d_out, 1)
@@ -224,12 +220,11 @@ def feature_map(settings: Settings, seed: int) -> Finding:
             Conclusion(
                 "relative distance of phi' phi to K", "<=", 1e-10, ((gram - p.kernel).norm() / size).item()
             ),
-            Conclusion(
+            comparison(
                 "the same with phi concatenated over r instead of summed",
                 "<=",
                 1e-10,
                 ((concatenated - p.kernel).norm() / size).item(),
-                claimed=False,
             ),
         ),
         numbers={"largest entry of the printed phi": printed.abs().max().item() / math.sqrt(settings.m)},
@@ -280,14 +275,13 @@ _REPAIR = {"n": 8, "d": 4, "d_out": 4, "sigma": 0.5, "rate": 0.5, "steps": 300}
     sharp="sharp: an identity",
     quick={**_REPAIR, "tolerance": 0.02},
     sizes=({"m": 1024}, {"m": 2048}),
-    seconds=0.5,
 )
 def function_space(settings: Settings, seed: int) -> Finding:
     """gamma <- gamma - eta (m H* gamma - vec Y) is gradient descent on the function m K* gamma in the norm of
     the space of the kernel, not in gamma. Each step multiplies the residual by I - eta m H*, like the
     training of a wide network.
     """
-    p = softmax_regression(settings, seed)
+    p = SoftmaxRegression.draw(settings, seed)
     mH = settings.m * p.kernel
     y = vectorise(p.Y)
     rate = p.rate(settings.rate)
@@ -303,7 +297,7 @@ def function_space(settings: Settings, seed: int) -> Finding:
     run = p.train(settings)
     largest_gap = log_gap(run.loss, torch.stack(losses))
     return Finding(
-        hypotheses=(kernel_is_definite(p),),
+        hypotheses=(p.is_definite,),
         conclusions=(
             Conclusion("residual after a step against (I - eta m H*) r, relative", "<=", 1e-9, gap),
             Conclusion(
@@ -324,13 +318,12 @@ def function_space(settings: Settings, seed: int) -> Finding:
     sharp="sharp: an identity",
     quick={"n": 8, "d": 4, "d_out": 3, "sigma": 1.0},
     sizes=({"m": 64}, {"m": 256}),
-    seconds=0.1,
 )
 def features(settings: Settings, seed: int) -> Finding:
     """phi(x)_l = (x <v_lr, S(x)> m S_r(x) / sqrt m) for r = 1..m, concatenated, satisfies phi(x)_l .
     phi(x')_l' = K, the kernel of Definition 3.6.
     """
-    p = softmax_regression(settings, seed)
+    p = SoftmaxRegression.draw(settings, seed)
     S = p.network.probabilities(p.X)
     a = p.network.a
     m = settings.m

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from attangent._core.random import generator
 from attangent.audit import Conclusion, Failure, Figure, Finding, Series, Settings, claim
+from attangent.papers.common.bounds import comparison
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax import proofs
-from attangent.papers.p2_softmax.claims.diffusion_error import LOG_TIMES, MIXTURE
+from attangent.papers.p2_softmax.claims.diffusion_error import LOG_TIMES, MIXTURE, noised_ring
 from attangent.papers.p2_softmax.diffusion import (
     ExactScore,
     ForwardProcess,
@@ -73,24 +74,17 @@ def _identities(settings: Settings, seed: int) -> list[Conclusion]:
 def _sampled(settings: Settings, seed: int, walks: dict[str, dict[int, float]]) -> list[Conclusion]:
     """Compare samples of the exact score with true ones, and check that their error falls with the steps."""
     excess = {steps: ratio - 1 for steps, ratio in walks["sde"].items()}
+    name = "distance to true samples / floor"
     reached = [
-        Conclusion(
-            f"exact score by {method}: distance to true samples / floor",
-            "<=",
-            1.2,
-            walks[method][settings.steps],
-            threshold="ours",
-        )
-        for method in get_args(Method)
+        Conclusion(f"exact score by {method}: {name}", "<=", 1.2, walk[settings.steps], threshold="ours")
+        for method, walk in walks.items()
     ]
     heun = _worst_fall(settings, seed)
     euler = excess[settings.steps] / excess[min(settings.walks)]
     return [
         *reached,
-        Conclusion("Heun: error with twice the steps / error (order 2: 1/4)", "<=", 0.5, heun, claimed=False),
-        Conclusion(
-            "Euler-Maruyama: excess over the floor, most / fewest steps", "<=", 0.5, euler, claimed=False
-        ),
+        comparison("Heun: error with twice the steps / error (order 2: 1/4)", "<=", 0.5, heun),
+        comparison("Euler-Maruyama: excess over the floor, most / fewest steps", "<=", 0.5, euler),
     ]
 
 
@@ -100,8 +94,7 @@ def _targets(settings: Settings, seed: int) -> list[Target]:
     means = 0.5 * torch.randn(3, 2, generator=rng, dtype=torch.float64)
     covariances = 0.03 * (A @ A.mT + torch.eye(2, dtype=torch.float64))
     tilted = GaussianMixture.full(means, covariances, torch.tensor([1.0, 2.0, 3.0]))
-    ring = GaussianMixture.ring(settings.modes, settings.radius, settings.sd)
-    return [tilted, Rings((0.3, 0.7), 0.1), ring]
+    return [tilted, Rings((0.3, 0.7), 0.1), noised_ring(settings)[1]]
 
 
 def _points(targets: list[Target], process: ForwardProcess, n: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -163,9 +156,9 @@ def _fokker_planck_gap(target: Target, process: ForwardProcess, t: Tensor, x: Te
 
 def _walks(settings: Settings, seed: int) -> dict[str, dict[int, float]]:
     """Return the distance of samples of the exact score to true ones / floor, by method and steps."""
-    exact, process, target = _exact(settings)
-    rng = generator(seed, "true samples")
-    truth = process.noised(target.draw(settings.samples, rng), process.T0, rng)
+    process, target = noised_ring(settings)
+    exact = ExactScore(process, target)
+    truth = true_samples(process, target, settings.samples, seed)
 
     def ratio(method: Method, steps: int) -> float:
         samples = sample(exact, process, settings.samples, method, steps=steps, seed=seed)
@@ -175,17 +168,17 @@ def _walks(settings: Settings, seed: int) -> dict[str, dict[int, float]]:
     return {method: {steps: ratio(method, steps) for steps in walked} for method in get_args(Method)}
 
 
-def _exact(settings: Settings) -> tuple[ExactScore, ForwardProcess, GaussianMixture]:
-    process = ForwardProcess(T=settings.T, T0=settings.T0)
-    target = GaussianMixture.ring(settings.modes, settings.radius, settings.sd)
-    return ExactScore(process, target), process, target
+def true_samples(process: ForwardProcess, target: Target, n: int, seed: int) -> Tensor:
+    """Draw samples of x(T0)."""
+    rng = generator(seed, "true samples")
+    return process.noised(target.draw(n, rng), process.T0, rng)
 
 
 def _worst_fall(settings: Settings, seed: int) -> float:
     """Return the ratio of errors of the probability flow with twice the steps, from the same start."""
-    exact, process, _ = _exact(settings)
+    process, target = noised_ring(settings)
     walked = [10, 20, 40, 320]
-    ends = [sample(exact, process, 200, "ode", steps=k, seed=seed) for k in walked]
+    ends = [sample(ExactScore(process, target), process, 200, "ode", steps=k, seed=seed) for k in walked]
     errors = [(end - ends[-1]).square().mean().sqrt().item() for end in ends[:-1]]
     return max(errors[1] / errors[0], errors[2] / errors[1])
 
@@ -202,16 +195,6 @@ def _walks_figure(walks: dict[str, dict[int, float]]) -> Figure:
         floor,
         log="x",
     )
-
-
-class LinearScore:
-    """s(t, x) = -theta x, a one-parameter family of estimators that does not contain the true score."""
-
-    def __init__(self, theta: float):
-        self.theta = theta
-
-    def score(self, t: Tensor, x: Tensor) -> Tensor:
-        return -self.theta * x
 
 
 @claim(
@@ -234,19 +217,17 @@ class LinearScore:
         **MIXTURE, "T0": 0.5, "points": 200_000, "times": 40, "from_zero": 1e-3, "thetas": [0.5, 1.0, 2.0],
     },
     full={"points": 2_000_000, "times": 200},
+    seconds=1.0,
 )  # fmt: skip
 def equivalence(settings: Settings, seed: int) -> Finding:
     """E|s - grad log p_t|^2 and E|s - grad log p_(t|0)|^2 differ at every t by a number that does not depend
     on the estimator s. Over one interval of times both have the same minimiser, and so do Eq. (5) over [0, T]
     and Eq. (6) over [T_0, T].
     """
-    process = ForwardProcess(T=settings.T, T0=settings.T0)
-    target = GaussianMixture.ring(settings.modes, settings.radius, settings.sd)
+    process, target = noised_ring(settings)
     apart = _gaps(process, target, settings, seed)
-    both = {
-        start: _minimiser(process, target, start, settings) for start in (settings.T0, settings.from_zero)
-    }
-    same, printed = (both[start] for start in (settings.T0, settings.from_zero))
+    starts = (settings.T0, settings.from_zero)
+    same, printed = (_minimiser(process, target, start, settings) for start in starts)
     return Finding(
         conclusions=(
             Conclusion(
@@ -286,7 +267,7 @@ def _gaps(process: ForwardProcess, target: GaussianMixture, settings: Settings, 
         conditional = (process.alpha(t) * x0 - x) / process.variance(t)
         surplus = conditional - exact.score(t.expand(count), x)
         for theta in settings.thetas:
-            values = (LinearScore(theta).score(t, x) * surplus).sum(dim=1)
+            values = (-theta * x * surplus).sum(dim=1)
             worst = max(worst, abs(values.mean() / (values.std() / count**0.5)).item())
     return worst
 
@@ -313,7 +294,6 @@ def _minimiser(process: ForwardProcess, target: GaussianMixture, start: float, s
     sharp="sharp: an identity",
     quick={**MIXTURE, "points": 100_000, "errors": 4.5},
     sizes=({"T0": 0.1}, {"T0": 0.5}),
-    seconds=0.5,
 )
 def one_interval(settings: Settings, seed: int) -> Finding:
     """Over [T_0, T] in both, Eq.
@@ -321,8 +301,7 @@ def one_interval(settings: Settings, seed: int) -> Finding:
     (5) and (6) differ by a constant: for estimators -theta x their minimisers agree, int d dt / int E|x|^2
     dt.
     """
-    process = ForwardProcess(T=settings.T, T0=settings.T0)
-    target = GaussianMixture.ring(settings.modes, settings.radius, settings.sd)
+    process, target = noised_ring(settings)
     rng = generator(seed, "one interval")
     t = process.draw_times(settings.points, rng, "uniform")
     x0 = target.draw(settings.points, rng)

@@ -10,6 +10,7 @@ from torch import Tensor
 from attangent._core.random import generator
 from attangent.audit import Conclusion, Figure, Finding, Hypothesis, Series, Settings, claim
 from attangent.kernels import SoftmaxNetwork, TwoLayerNetwork, unit_data
+from attangent.papers.common.bounds import comparison, first_below
 from attangent.papers.common.figures import plot
 from attangent.papers.p2_softmax.networks import ExpNetwork, ReLUNetwork
 
@@ -18,23 +19,29 @@ NETWORKS = {"ReLU": ReLUNetwork, "exp": ExpNetwork, "softmax": SoftmaxNetwork}
 
 @dataclass(frozen=True)
 class FittedNetwork:
-    """One network trained to the loss epsilon at the rate 1/lambda_max of its kernel."""
+    """One network trained to the loss epsilon at the rate 1/lambda_max of its kernel.
+
+    Attributes:
+        steps: Steps to epsilon; infinite if it is not reached.
+        drift: |H(T) - H(0)|_F / |H(0)|_F.
+    """
 
     lambda_min: float
     steps: float
-    """Steps to epsilon; infinite if it is not reached."""
     drift: float
-    """|H(T) - H(0)|_F / |H(0)|_F."""
     loss: Tensor
 
 
 @dataclass(frozen=True)
 class NetworkRuns:
-    """One column of the table: a network at several widths."""
+    """One column of the table: a network at several widths.
+
+    Attributes:
+        sensitivity: The largest |H(W + R U) - H(W)|_F / (R |H(W)|_F) over moves U of unit length per neuron.
+    """
 
     runs: dict[int, FittedNetwork]
     sensitivity: float
-    """The largest |H(W + R U) - H(W)|_F / (R |H(W)|_F) over moves U of unit length per neuron."""
 
     @property
     def widest(self) -> FittedNetwork:
@@ -115,7 +122,7 @@ def _sensitivity_lines(rows: dict[str, NetworkRuns]) -> tuple[Conclusion, ...]:
     ratio = {name: rows["softmax"].sensitivity / rows[name].sensitivity for name in ("exp", "ReLU")}
     return (
         Conclusion("kernel's sensitivity, softmax / exp", "<=", 1.0, ratio["exp"]),
-        Conclusion("kernel's sensitivity, softmax / ReLU", "<=", 1.0, ratio["ReLU"], claimed=False),
+        comparison("kernel's sensitivity, softmax / ReLU", "<=", 1.0, ratio["ReLU"]),
     )
 
 
@@ -144,11 +151,9 @@ def _run(network: TwoLayerNetwork, settings: Settings, X: Tensor, Y: Tensor) -> 
     spectrum = torch.linalg.eigvalsh(H)
     rate = settings.rate / (network.width * spectrum[-1].item())
     run = network.descend(X, Y, rate, settings.steps)
-    there = (run.loss <= settings.epsilon).nonzero()
     drift = (run.final.kernel(X) - H).norm() / H.norm()
-    return FittedNetwork(
-        spectrum[0].item(), float(there[0]) if len(there) else math.inf, drift.item(), run.loss
-    )
+    steps = first_below(run.loss, settings.epsilon)
+    return FittedNetwork(spectrum[0].item(), steps, drift.item(), run.loss)
 
 
 def _sensitivity(network: TwoLayerNetwork, R: float, seed: int, X: Tensor, Y: Tensor) -> float:

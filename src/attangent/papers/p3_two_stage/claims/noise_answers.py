@@ -78,6 +78,7 @@ def noise_answers_little(settings: Settings, seed: int) -> Finding:
     },
     full={"lengths": [129, 513, 2049, 4097], "dimensions": [6, 8, 12, 16, 24], "draws": 300},
     rests_on=("P3/proposition-6", "P3/proposition-7"),
+    seconds=1.0,
 )  # fmt: skip
 def noise_answers_on_the_data(settings: Settings, seed: int) -> Finding:
     """On the prompts of Section 3.1 the answer of the noise weights is at most a constant times eps_(W,1) =

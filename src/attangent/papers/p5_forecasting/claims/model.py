@@ -169,6 +169,7 @@ def zero_start_in_pairs(settings: Settings, seed: int) -> Finding:
     quick={**LAZY, "n": 8, "widths": [32, 96, 256, 512], "steps": 60},
     full={"widths": [32, 128, 512, 2048], "steps": 250},
     rests_on=("P5/lemma-i.4", "P5/lemma-i.5", "P5/lemma-k.3"),
+    seconds=1.0,
 )
 def direction(settings: Settings, seed: int) -> Finding:
     """At every step t each neuron moves towards the sign of its output weight: dL/dw_r <= -c for a_r = 1 and

@@ -123,6 +123,7 @@ CONVERGED = {**PAIR, "d": 8, "noise": 0.01, "delta": 0.05, "rate": 1.0, "widths"
     quick=CONVERGED,
     full={"widths": [32, 128, 512, 2048], "pair_steps": 400},
     rests_on=("P5/lemma-i.3", "P5/lemma-h.1"),
+    seconds=1.0,
 )
 def asymmetry(settings: Settings, seed: int) -> Finding:
     """In wide networks, for t >= m/(eta lambda v_min), w_r has the sign of a_r with probability at least 1 -
@@ -241,6 +242,7 @@ def signs_are_kept(settings: Settings, seed: int) -> Finding:
     quick={**WIDE, "draws": 20_000, "grid": [-2.0, -0.5, -0.1, 0.5, 2.0]},
     full={**_WIDER, "draws": 200_000},
     rests_on=("P5/theorem-5.2-asymmetry",),
+    seconds=1.0,
 )
 def residual_feature(settings: Settings, seed: int) -> Finding:
     """For x ~ N(0, I), the expected attention on x_d is at most that on any other x_k (1) where w_r < 0, and
