@@ -32,7 +32,6 @@ from attangent.papers.p3_two_stage.theory.data import TwoStageData
     title="The square in the Taylor step",
     quote="u^2/8 + v^2/8 - (u+v)^2/16 = (u+v)^2/16",
     quick={"points": 200, "sign": -1.0},
-    seconds=0.01,
 )
 def taylor_step(settings: Settings, seed: int) -> Finding:
     """u^2/8 + v^2/8 - (u+v)^2/16 equals (u+v)^2/16, so that a small A bounds the answers u = g(z + zeta) and
@@ -64,7 +63,6 @@ def taylor_step(settings: Settings, seed: int) -> Finding:
     title="Concentration inequalities as quoted",
     quote="|sum_{i=1}^N X_i - mu| <= sqrt(2 sigma^2 log(1/delta) / n) + 2 c log(1/delta) / (3n)",
     quick={"N": 20, "draws": 20_000, "delta": 0.1, "mean": False},
-    seconds=0.05,
 )
 def concentration(settings: Settings, seed: int) -> Finding:
     """Hoeffding (Lemma 1), Bernstein (Lemma 2, with the sum of the N variables and n = N) and the tail of a
@@ -111,7 +109,6 @@ def concentration(settings: Settings, seed: int) -> Finding:
     title="The trace is at most the norm",
     quote="Tr(W_{t_1}) <= sqrt(Tr(W_{t_1}^T W_{t_1})) = ||W_{t_1}||_F",
     quick={"sizes": [1, 2, 8, 32], "offset": 1.0},
-    seconds=0.01,
 )
 def trace_and_norm(settings: Settings, seed: int) -> Finding:
     """Tr W <= |W|_F for every W, and from upper bounds on Tr W and Tr V follows Tr W > Tr V."""
@@ -143,7 +140,6 @@ def trace_and_norm(settings: Settings, seed: int) -> Finding:
     title="The activation of a product of matrices",
     quote="[1(X^T Phi diag(w) Phi^T x_L)]_j = [(1(X^T Phi) 1(diag(w)) 1(Phi^T x_L))]_j",
     quick={"d": 4, "tokens": 200, "positive": False},
-    seconds=0.01,
 )
 def indicator_product(settings: Settings, seed: int) -> Finding:
     """The indicator of X' Phi diag(w) Phi' x_L is the product of the indicators of its factors."""
@@ -176,7 +172,6 @@ def indicator_product(settings: Settings, seed: int) -> Finding:
     title="The inner product in the descent argument",
     quote="-2 eta_1 lambda (1 - eta_1 lambda)(R + B)B",
     quick={"d": 6, "draws": 200, "radius": 0.5, "start": 0.0},
-    seconds=0.01,
 )
 def descent_contradiction(settings: Settings, seed: int) -> Finding:
     """If |W - W*| <= R and |W*| = B, then -<W, W*> <= -(R + B)B; and the start W_0 -> 0 is within R << B of
@@ -216,7 +211,6 @@ def descent_contradiction(settings: Settings, seed: int) -> Finding:
     title="The optimum V* of the second stage exists",
     quote="and V* satisfies [X_2^T V*]_i = log(1/eps_{V,1})/(r eps_{V,1}) z^T if i in H_1; -2 log(...)...",
     quick={"u": 1.0, "r": 0.2, "factors": [1.0, -2.0, 0.0]},
-    seconds=0.01,
 )
 def optimum_exists(settings: Settings, seed: int) -> Finding:
     """There is a V* with x_i'V* = c_i z' for every token, where c_i is 1, -2, 1, -2 or 0 times one number
@@ -252,7 +246,6 @@ def optimum_exists(settings: Settings, seed: int) -> Finding:
     quote="For sufficiently large L, |eps_t^{X,z-zeta} (+) eps_t^{X,z+zeta}| <~ rL sqrt(log d) / u",
     quick={"dimensions": [64, 256, 1024, 4096], "constant": 2.0, "draws": 4000, "scale": 0.02},
     full={"draws": 40_000},
-    seconds=0.1,
 )
 def separating_tokens(settings: Settings, seed: int) -> Finding:
     """With probability 1 - 1/d, at most a constant times r L sqrt(log d)/u tokens have different signs of
@@ -297,7 +290,6 @@ def separating_share(settings: Settings, d: int, seed: int) -> float:
     title="A small answer bounds the weights",
     quote="with |g_{t_1}(X_2)| <~ 1/(log d)^{1/4}, we have ||V_{t_1}||_F <= ||V_{t_1}||_F <~ 1/Poly(d)",
     quick={"d": 8, "u": 1.0, "r": 0.1, "hidden": 1.0, "draws": 50},
-    seconds=0.02,
 )
 def norm_from_answer(settings: Settings, seed: int) -> Finding:
     """From |g| <= |V|/Poly(d) + 1/Poly(d) and |g| <= (log d)^(-1/4) follows |V| <= 1/Poly(d) up to
@@ -325,7 +317,6 @@ def norm_from_answer(settings: Settings, seed: int) -> Finding:
     title="The length of the second stage",
     quote="the current learning process keeps t_2 = O(Poly(d) (log d)^{7/2} / eta_1)",
     quick={**ASSUMED, "dimensions": [10**3, 10**6, 10**12, 10**24], "decays": 1.0},
-    seconds=0.01,
 )
 def stage_length(settings: Settings, seed: int) -> Finding:
     """t_2 = log^2(1/eps) / (eta_2 lambda eps^2) is at most a constant times Poly(d) (log d)^(7/2) / eta_1 if

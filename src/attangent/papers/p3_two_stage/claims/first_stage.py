@@ -164,7 +164,6 @@ def _norm_figure(dimensions: list[int], shrinking: Tensor, fixed: Tensor) -> Fig
         (2/pi) atan(r/u).""",
     quick={"u": 1.0, "r": 0.2, "draws": 40_000},
     sizes=({"r": 0.2}, {"r": 0.02}),
-    seconds=0.1,
 )
 def no_gradient_at_the_start(settings: Settings, seed: int) -> Finding:
     """At initialisation and for balanced labels, the mean over contexts of the gradient over V for a query

@@ -25,7 +25,6 @@ _SMALL = {"d": 6, "L": 12, "N": 40, "p": 0.5, "std": 1.0}
     title="The output is the mean of the two virtual networks",
     quick={**_SMALL, "off_diagonal": 0.0},
     full={"d": 32, "L": 129},
-    seconds=0.1,
 )
 def linear_decomposition(settings: Settings, seed: int) -> Finding:
     """With U block diagonal, f = Y/(2L) relu(X'U x_L) of the doubled prompt is (h + g)/2. h sees only the
@@ -63,7 +62,6 @@ def _doubled_attention(U: Tensor, prompts: TwoStagePrompts) -> Tensor:
     title="Signal and noise weights in closed form",
     quick={**_SMALL, "rate": 3.0, "second_rate": 3.0, "steps": 40, "weight_decay": 0.01},
     full={"d": 16, "L": 65, "steps": 400},
-    seconds=0.2,
 )
 def signal_and_noise(settings: Settings, seed: int) -> Finding:
     """At a constant rate the signal weights are minus the sum of all gradients, each multiplied by 1 - eta
@@ -154,7 +152,6 @@ class _WatchedRun:
     quote="then we have the derivative over weight U of empirical loss",
     quick=dict(_SMALL),
     full={"d": 16, "L": 65},
-    seconds=0.1,
 )
 def gradients(settings: Settings, seed: int) -> Finding:
     """The gradient of the loss over V is the mean of l'/(2L) X_2 1(X_2'V x_L) x_L', likewise over W. l' is
@@ -209,7 +206,6 @@ def printed_gradient(model: ReluAttention, prompts: TwoStagePrompts, signs: Tens
         diag(y) 1(.) x_L'.""",
     quick=dict(_SMALL),
     sizes=({"d": 6, "L": 12}, {"d": 12, "L": 33}),
-    seconds=0.1,
 )
 def gradients_with_labels(settings: Settings, seed: int) -> Finding:
     """The gradient of the loss over V is the mean of -sigmoid(-y_L f) y_L/(2L) sum_i y_i 1(x_i'V x_L) x_i
@@ -240,7 +236,6 @@ def autograd_gradient(model: ReluAttention, prompts: TwoStagePrompts) -> ReluWei
         "second_steps": 200, "noise_factor": 1.0,
     },
     full={"d": 200, "first_steps": 300, "second_steps": 3000},
-    seconds=0.3,
 )  # fmt: skip
 def noise_over_time(settings: Settings, seed: int) -> Finding:
     """From step s to t the noise weights shrink by (1 - eta lambda)^(t-s) and gain fresh Gaussian noise.

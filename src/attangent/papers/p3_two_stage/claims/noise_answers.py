@@ -193,7 +193,6 @@ def _figure(settings: Settings, answers: NoiseAnswers) -> Figure:
     quote="with Proposition 6, we have w.h.p over the randomness of U, for all U ... L^{-1/3}",
     quick={**SETTING, "signal": 1.0, "draws": 40},
     full={"lengths": [33, 129, 513, 2049, 4097], "draws": 200},
-    seconds=0.5,
     rests_on=("P3/lemma-6", "P3/proposition-6"),
 )
 def signal_changes_little(settings: Settings, seed: int) -> Finding:

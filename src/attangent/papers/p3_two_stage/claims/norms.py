@@ -34,7 +34,6 @@ ROWS = {"dimensions": [8, 16, 32, 64], "L": 33, "N": 100, "std": 0.1, "runs": 4,
     quote="Assume that L is K-Lipschitz continuous, then ... ||[grad_W L(U)]_i||_2 <~ K / sqrt(d)",
     quick=ROWS,
     full={"dimensions": [8, 16, 32, 64, 128, 256], "runs": 10},
-    seconds=0.5,
 )
 def rows_of_the_gradient(settings: Settings, seed: int) -> Finding:
     """If the gradient has norm at most K everywhere, its rows have norm at most a constant times K/sqrt(d),
@@ -103,7 +102,6 @@ def _largest_row(matrices: Tensor) -> float:
         Decay sums such rows to K/lambda times the same.""",
     quick={**ROWS, "frame": "random"},
     sizes=({"dimensions": [16]}, {"dimensions": [64]}),
-    seconds=0.4,
 )
 def rows_in_a_random_frame(settings: Settings, seed: int) -> Finding:
     """In an orthonormal frame drawn at random, independent of the data, the rows of a gradient of norm at
@@ -197,7 +195,6 @@ def _with_both(norms: Tensor) -> Tensor:
     quote="For X_1, X_2 that satisfies the data structure ... ||[X_1^T]_i||_2 <= u + gamma_0",
     quick={"d": 16, "L": 257, "u": 0.5, "r": 0.005, "prompts": 20},
     full={"d": 64, "L": 4097},
-    seconds=0.05,
 )
 def norms_of_tokens(settings: Settings, seed: int) -> Finding:
     """Every P token has a norm of at most u + gamma_0, where u = |z| is small, and every Q token one of at
@@ -228,7 +225,6 @@ def norms_of_tokens(settings: Settings, seed: int) -> Finding:
         the constant 1/sqrt(d): P(|e| > 1 + t) <= exp(-d t^2/2), which is 1/(Ld) at t = sqrt(2 log(Ld)/d).""",
     quick={"d": 16, "L": 257, "u": 0.5, "r": 0.005, "prompts": 200},
     sizes=({"d": 16}, {"d": 64}),
-    seconds=0.2,
 )
 def norms_with_high_probability(settings: Settings, seed: int) -> Finding:
     """With probability 1 - 1/d every P token of a prompt has a norm of at most 1 + gamma_0 + sqrt(2

@@ -37,7 +37,6 @@ from attangent.papers.p3_two_stage.theory.data import PromptPart, TwoStageData
         "dimensions": [8, 12, 16, 24],
     },
     full={"d": 32, "lengths": [65, 257, 1025, 4097, 16385], "prompts": 40},
-    seconds=0.4,
     rests_on=("P3/proposition-4", "P3/assumption-2"),
 )  # fmt: skip
 def patterns_follow_noise(settings: Settings, seed: int) -> Finding:

@@ -36,7 +36,6 @@ COUNTED = {**ASSUMED, "dimensions": [8, 16, 24, 40], "prompts": 10, "runs": 2}
     quote="then using Hoeffding's inequality in Lemma 1 ... ||1(X_1^T W_t x_{L,1})||_1 <~ sqrt(log d)",
     quick=COUNTED,
     full={"dimensions": [8, 16, 32, 64], "prompts": 40},
-    seconds=0.2,
     rests_on=("P3/lemma-6",),
 )
 def active_tokens(settings: Settings, seed: int) -> Finding:
@@ -87,7 +86,6 @@ def _noise_and_prompts(settings: Settings, d: int, seed: int) -> tuple[TwoStageP
     quote="N_{W_t}(W*; X_1, Y) <~ sqrt(d) log d / L eps_W",
     quick=COUNTED,
     full={"dimensions": [8, 16, 32, 64], "prompts": 40},
-    seconds=0.2,
     rests_on=("P3/activation-count", "P3/lemma-6"),
 )
 def answer_at_the_optimum(settings: Settings, seed: int) -> Finding:
@@ -167,7 +165,6 @@ def expected_optimum(d: int, eps: float) -> float:
         log d)""",
     quick={"lengths": [1025, 4097, 16385, 65537], "u": 1.0, "r": 0.2, "draws": 4000, "constant": 2.0},
     full={"draws": 40_000},
-    seconds=0.2,
 )
 def telling_tokens(settings: Settings, seed: int) -> Finding:
     """The number of tokens with x_i'V(z - zeta) >= 0, x_i'V z >= 0 and x_i'V(z + zeta) < 0 has mean r L / (2
@@ -215,7 +212,6 @@ def telling_shares(settings: Settings, L: int, seed: int) -> Tensor:
         active with probability 1/2. Hoeffding's inequality for L variables in [0, 1] gives the rest.""",
     quick={**COUNTED, "prompts": 30},
     sizes=({"d": 8}, {"d": 24}),
-    seconds=0.2,
 )
 def half_the_tokens_are_active(settings: Settings, seed: int) -> Finding:
     """With probability 1 - 1/d the number of active P tokens is L/2 up to sqrt(L log(2d)/2)."""
@@ -240,7 +236,6 @@ def half_the_tokens_are_active(settings: Settings, seed: int) -> Finding:
         c = (1 + sqrt(2/pi))/2 = .899. E exp(-a|g|) = erfcx(a/sqrt(2)), which is sqrt(2/pi)/a for large a.""",
     quick={**COUNTED, "prompts": 60, "least_eps": 1e-40},
     sizes=({"d": 16}, {"d": 32}),
-    seconds=0.4,
 )
 def answer_grows_at_the_optimum(settings: Settings, seed: int) -> Finding:
     """The mean answer y_L N(W*) at W* = d log(1/eps) w* w*' is (1 + sqrt(2/pi))^2/2 log(1/eps), about 1.62
@@ -291,7 +286,6 @@ def long_loss(eps: float, factor: float = 1.0) -> float:
         prompt has at most three different tokens, and the union bound gives the second part.""",
     quick={"u": 1.0, "r": 0.2, "draws": 40_000, "L": 1025},
     sizes=({"r": 0.2}, {"r": 0.05}),
-    seconds=0.3,
 )
 def telling_tokens_by_angle(settings: Settings, seed: int) -> Finding:
     """The mean of |H_1| is the number of tokens times atan(r/u)/(2 pi). H_1 is empty with probability at

@@ -286,7 +286,6 @@ def _easy_figure(settings: Settings, stages: list[SecondStage]) -> Figure:
         of c(1-p)/2 then makes all answers right unless a token is missing from the context.""",
     quick={"L": 129, "p": 0.5, "fresh": 20_000, "unbalanced": 0.6},
     sizes=({"L": 65}, {"L": 1025}),
-    seconds=0.2,
 )
 def floor_and_ways_below(settings: Settings, seed: int) -> Finding:
     """For P(y=+1) = p <= 1/2 every V has K2 >= p log 2, and the smallest K2 is within (1-p) log 2
@@ -331,7 +330,6 @@ def floor_and_ways_below(settings: Settings, seed: int) -> Finding:
         eps_(V,1)^2 is of order d/L and plays no role.""",
     quick={**ASSUMED, "u": 0.4, "N": 256, "runs": 2, "second_rate": 0.5, "decay_times": 6.0, "d": 8},
     sizes=({"d": 12, "power": 2.0}, {"d": 16, "power": 1.5}),
-    seconds=0.4,
 )
 def easy_part_moves(settings: Settings, seed: int) -> Finding:
     """Under Assumption 1, with many more prompts than d, stage 2 moves the signal of W by (1 - eta_1

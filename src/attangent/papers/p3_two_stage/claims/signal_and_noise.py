@@ -33,7 +33,6 @@ from attangent.papers.p3_two_stage.theory.training import train
         "length_of_stage": 1.0,
     },
     full={"dimensions": [16, 32, 64, 128, 192], "prompts": 4},
-    seconds=0.5,
     rests_on=("P3/lemma-6", "P3/proposition-5"),
 )  # fmt: skip
 def patterns_stay(settings: Settings, seed: int) -> Finding:
@@ -137,7 +136,6 @@ def changed_shares(settings: Settings, d: int, seed: int) -> Tensor:
         eta_2 lambda) sqrt(2 eta_2/eta_1) up to rounding of k.""",
     quick={**ASSUMED, "u": 0.4, "r": 0.04, "prompts": 400, "power": 1.5, "d": 16},
     sizes=({"d": 16}, {"d": 32}),
-    seconds=0.5,
 )
 def signs_over_the_second_stage(settings: Settings, seed: int) -> Finding:
     """After t steps of stage 2 the expected fraction of changed signs is arccos(rho)/pi with rho = k tau_0 /
@@ -190,7 +188,6 @@ def _share_lines(settings: Settings, name: str, seed: int) -> tuple[Conclusion, 
         (1 - eta_2 lambda)^(2 t_2 - 1)) / (eta_2 lambda)""",
     quick={"steps": 50, "decay": 0.1},
     seeds=1,
-    seconds=0.01,
 )
 def noise_variance(settings: Settings, seed: int) -> Finding:
     """The sum of (1 - x)^(2j) over j < t is (1 - (1 - x)^(2t - 1))/x, with x = eta_2 lambda."""
@@ -226,7 +223,6 @@ def noise_variance(settings: Settings, seed: int) -> Finding:
         noise component""",
     quick={**ASSUMED, "dimensions": [8, 16, 32, 64], "power": 1.0, "N": 32, "runs": 2, "easy_constant": 1.0},
     full={"dimensions": [8, 16, 32, 64, 128], "runs": 10},
-    seconds=0.3,
 )
 def signal_dominates(settings: Settings, seed: int) -> Finding:
     """Under Assumption 1, with tau_0 of its largest order, a small enough tau_xi makes the signal weights
@@ -275,7 +271,6 @@ def signal_over_noise(settings: Settings, d: int, seed: int) -> tuple[float, flo
         |W_0|, and |W_0| is tau_0 d up to a factor near 1. The ratio is (e - 1) mu^2/(8 lambda tau_0 d).""",
     quick={**ASSUMED, "power": 1.0, "N": 192, "runs": 2, "d": 16},
     sizes=({"d": 16}, {"d": 48}),
-    seconds=0.2,
 )
 def signal_dominates_small_start(settings: Settings, seed: int) -> Finding:
     """Under Assumption 1 for lambda, without fresh noise and with many more prompts than d, the signal of W

@@ -200,7 +200,6 @@ def _printed_growth(x: Tensor, f: Tensor, prompts: TwoStagePrompts) -> Tensor:
         (c + eta g)^2 S_t. The claim follows by induction.""",
     quick=SETTING,
     sizes=({"d": 8}, {"d": 16}),
-    seconds=0.3,
 )
 def traces_decay(settings: Settings, seed: int) -> Finding:
     """With factors trained at the rate eta with decay lambda and without noise, |Tr W_t - (1 - eta

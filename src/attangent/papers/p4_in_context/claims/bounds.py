@@ -37,7 +37,6 @@ SMOOTHNESS = {"K": 4, "d": 2, "m": 4, "N": 3, "tau": 0.1, "heads": 2, "feature_s
     rests_on=("P4/lemma-1", "P4/lemma-5"),
     quick={**_SIZES, "gamma": 3.0},
     full=_FULL,
-    seconds=0.3,
 )
 def gradient_norm(settings: Settings, seed: int) -> Finding:
     """If all |alpha_hk| <= alpha, the gradient of l in Q_h has norm at most 2 sqrt(2) gamma alpha fbar_max
@@ -76,7 +75,6 @@ def gradient_norm(settings: Settings, seed: int) -> Finding:
     rests_on=("P4/lemma-2",),
     quick={**_SIZES, "gamma": 3.0},
     full=_FULL,
-    seconds=0.5,
 )
 def lipschitz(settings: Settings, seed: int) -> Finding:
     """|b(theta) - b(theta')| <= 2 |Zbar| |Q_h - Q'_h|, |delta - delta'| <= 2 gamma sqrt(H) alpha |Q - Q'| +

@@ -27,7 +27,6 @@ _TARGET = {"eps": 0.05, "delta": 0.05, "B": 1.0}
     quote="let Q_h^(0)(i,j) i.i.d. ~ N(0, beta^2), then Assumption 2 holds almost surely",
     quick={"K": 10, "d": 100, "m": 4, "N": 8, "tau": 0.01, "heads": 8, "ranked": 2, "repeat_token": False},
     full={"K": 200, "m": 20, "N": 30, "heads": 30, "ranked": 2},
-    seconds=0.4,
 )
 def full_rank(settings: Settings, seed: int) -> Finding:
     """If some coordinate tells all tokens of the prompt apart and H >= N, Gaussian Q_h give matrices B_k =

@@ -123,7 +123,6 @@ LENGTHS = {"K": 200, "d": 4, "m": 100, "tau": 0.01, "N": 50, "lengths": list(ran
         possible choice, and the better the transformer's prediction will be""",
     quick=LENGTHS,
     full={"lengths": list(range(50, 151, 2))},
-    seconds=0.5,
     rests_on=("P4/lemma-4", "P4/theorem-2"),
 )
 def nearness_of_n_and_m(settings: Settings, seed: int) -> Finding:
@@ -217,7 +216,6 @@ def best_linear_predictor(settings: Settings, seed: int) -> Finding:
     quote="""When N > m, the transformer tends to overfit since it underestimates the noise level and in
         turn captures noise""",
     quick={**LENGTHS, "K": 120, "m": 40, "lengths": [20, 30, 60, 80], "prompts": 50, "noise_factor": 1.0},
-    seconds=0.1,
     rests_on=("P4/theorem-2",),
 )
 def under_and_overfitting(settings: Settings, seed: int) -> Finding:

@@ -89,7 +89,6 @@ def guaranteed_fall(settings: Settings, seed: int) -> float:
     quote="""(18) implies that we should not set H to be too large, since larger H yields slower
         convergence rate""",
     quick={**PROVABLE, "head_counts": HEADS, "dictionary_sizes": [6, 12, 24, 48]},
-    seconds=0.3,
     rests_on=("P4/theorem-1",),
 )
 def heads_and_speed(settings: Settings, seed: int) -> Finding:
@@ -131,7 +130,6 @@ def heads_and_speed(settings: Settings, seed: int) -> Finding:
         of zeta_0(H-1)/(H-1) over the heads left out.""",
     quick={**PROVABLE, "head_counts": [8, 16, 32, 64, 128, 256], "starts": 20},
     sizes=({"N": 4}, {"N": 6}),
-    seconds=0.5,
 )
 def more_heads_do_not_slow_down(settings: Settings, seed: int) -> Finding:
     """The largest fall per step that (15) to (17) allow, for gamma large, is zeta_0 / (2 sqrt(2) H |Zbar|^2),
@@ -182,7 +180,6 @@ def _left_out(settings: Settings, seed: int) -> float:
     title="Equation (61) is tighter than (17)",
     quote="We leave a tighter, but more complicated, expression of L in the appendix (cf. (61))",
     quick={**PROVABLE, "scales": [1.0, 0.1, 0.03, 0.02], "relative_tau": 0.1},
-    seconds=0.2,
     rests_on=("P4/lemma-10",),
 )
 def tighter_constant(settings: Settings, seed: int) -> Finding:

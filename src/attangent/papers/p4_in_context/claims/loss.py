@@ -38,7 +38,6 @@ _SAMPLED = {"K": 12, "d": 6, "m": 4, "N": 5, "tau": 0.3, "heads": 4, "prompts": 
     quote="the loss function L(theta) could be rewritten into the following equivalent form",
     quick=_SAMPLED,
     full={"prompts": 4_000_000},
-    seconds=0.2,
 )
 def population_loss(settings: Settings, seed: int) -> Finding:
     """The loss is (1/2K) sum_k |Zbar delta_k|^2 + L*, with L* as printed: for tokens without labels the
@@ -75,7 +74,6 @@ def population_loss(settings: Settings, seed: int) -> Finding:
         (Z'z)'(Z'Z + m tau I)^-1 Z'z = m tau z'(m tau I + ZZ')^-1 z by the push-through identity.""",
     quick=_SAMPLED,
     sizes=({"K": 12}, {"K": 24}),
-    seconds=0.3,
 )
 def population_loss_with_all_noise(settings: Settings, seed: int) -> Finding:
     """The loss is (1/2K) sum_k |Zbar delta_k|^2 + L* with L* = (m tau/2K) sum_(k>N) (1 + z_k'(m tau I +
@@ -122,7 +120,6 @@ _RATES = {"rate_Q": 0.05, "rate_w": 0.4, "steps": 200}
     quote="Then (10) is equivalent to xi^(t) = xi^(t-1) - eta_Q grad l(xi^(t-1))",
     quick={"K": 8, "d": 5, "m": 3, "N": 4, "tau": 0.1, "heads": 6, **_RATES},
     full={"steps": 5000},
-    seconds=0.3,
 )
 def reparametrisation(settings: Settings, seed: int) -> Finding:
     """With gamma = sqrt(eta_w / eta_Q) and alpha = w / gamma, descent with rates eta_Q and eta_w on (Q, w) is
@@ -178,7 +175,6 @@ def reparametrisation(settings: Settings, seed: int) -> Finding:
     quote="""In this case, A becomes Z^+ Zhat, ... the label of each token v_k could be represented by the
         inner product""",
     quick={"K": 20, "d": 6, "m": 5, "N": 8, "tau": 0.0, "prompts": 100},
-    seconds=0.1,
 )
 def without_noise(settings: Settings, seed: int) -> Finding:
     """With tau = 0 and N >= m the matrix A becomes Z^+ Zhat, and y_k = <y, Z^+ Zhat_k> for every token."""
@@ -216,7 +212,6 @@ def without_noise(settings: Settings, seed: int) -> Finding:
         tends to Z^+ if Z has rank m. Without noise y = Z'lambda, and y'Z^+ = lambda' since Z Z^+ = I.""",
     quick={"K": 20, "d": 6, "m": 5, "N": 8, "tau": 0.0, "prompts": 100},
     sizes=({"N": 8}, {"N": 12}),
-    seconds=0.1,
 )
 def limit_without_noise(settings: Settings, seed: int) -> Finding:
     """As tau goes to 0 with N >= m, A tends to (I, Z^+ Z^Q), and <y, A_k> is the label of every token."""
@@ -244,7 +239,6 @@ def limit_without_noise(settings: Settings, seed: int) -> Finding:
     quote="in the proof of Theorem 2, we show that y*_k = <y, A_{:,k}>",
     quick={"K": 30, "d": 8, "m": 6, "N": 10, "tau": 0.05, "prompts": 20, "alpha_factor": 1.0},
     full={"K": 200, "d": 100, "m": 20, "N": 30, "tau": 0.01},
-    seconds=0.2,
 )
 def limit_in_two_forms(settings: Settings, seed: int) -> Finding:
     """(Z'Z + m tau I)^-1 (Z'Zhat + (m tau I, 0)) equals (I, Z'(m tau I + ZZ')^-1 Z^Q), and A'y is the labels
@@ -302,7 +296,6 @@ def _ridge_by_scikit_learn(dictionary: Dictionary, y: Tensor, alpha: float) -> T
     title="The definition of delta",
     quote="delta_k := sum_h w_{h,k} s_k^h - (Z^T Z + m tau I)^{-1} (z_k + m tau e_k)",
     quick={"K": 7, "d": 5, "m": 4, "N": 4, "tau": 0.3, "heads": 3, "transposed": False},
-    seconds=0.05,
 )
 def printed_delta(settings: Settings, seed: int) -> Finding:
     """With delta_k as printed, the loss gap of Lemma 5 is (1/2K) sum_k |Zbar delta_k|^2 (m = N, so that the
@@ -332,7 +325,6 @@ def printed_delta(settings: Settings, seed: int) -> Finding:
     title="When the loss converges to its infimum",
     quote="the necessary and sufficient condition for L(theta^(t)) to converge to L* during training is",
     quick={"K": 8, "d": 5, "m": 3, "N": 6, "tau": 0.1, "heads": 4, "points": 50, "inverted": False},
-    seconds=0.1,
 )
 def gap_and_distance(settings: Settings, seed: int) -> Finding:
     """The gap lies between lambda_min(M) and lambda_max(M) times |Ahat - A|^2 / 2K with M = Z'Z + m tau I, so

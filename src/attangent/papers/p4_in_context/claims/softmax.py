@@ -29,7 +29,6 @@ _SIZES = {"K": 6, "d": 4, "m": 3, "N": 5, "tau": 0.1, "heads": 2}
     title="Gradient of the softmax in Q",
     quick=_SIZES,
     full={"K": 20, "d": 10, "N": 12},
-    seconds=0.1,
 )
 def softmax_gradient(settings: Settings, seed: int) -> Finding:
     """The entry s_jk of softmax(V'Qv_k) has the gradient s_jk sum_i s_ik (v_j - v_i) v_k' in Q."""
@@ -64,7 +63,6 @@ def _printed(m: OneLayerAttention, h: int, k: int) -> Tensor:
     quote="||softmax(a) - softmax(b)||_1 <= 2 ||a - b||_inf",
     quick={"lengths": [2, 5, 30], "pairs": 2000, "constant": 2.0},
     full={"pairs": 100_000},
-    seconds=0.1,
 )
 def softmax_lipschitz(settings: Settings, seed: int) -> Finding:
     """|softmax(a) - softmax(b)|_1 <= 2 |a - b|_max for all vectors a, b."""
@@ -110,7 +108,6 @@ def _ratios(a: Tensor, b: Tensor) -> Tensor:
     quote="Note that (24) is equivalent to the following ridge regression problem",
     quick={"K": 6, "d": 4, "m": 3, "N": 5, "tau": 0.3, "draws": 40_000, "drawn_tau": 0.3},
     full={"draws": 1_000_000},
-    seconds=0.2,
 )
 def noise_is_a_ridge(settings: Settings, seed: int) -> Finding:
     """With fresh noise eps_i of covariance tau I, the expected mean of (y_i - lambda'(f(v_i) + eps_i))^2/2 is
@@ -160,7 +157,6 @@ def _running_mean(sample: Tensor, printed: float) -> Figure:
     title="The square of a sum",
     quote="||sum_{i=1}^l x_i||_2^2 <= l sum_{i=1}^l ||x_i||_2^2",
     quick={"counts": [2, 5, 20], "p": 6, "draws": 500, "factor": 1.0},
-    seconds=0.05,
 )
 def square_of_a_sum(settings: Settings, seed: int) -> Finding:
     """|x_1 + ... + x_l|^2 <= l (|x_1|^2 + ... + |x_l|^2)."""
@@ -185,7 +181,6 @@ def square_of_a_sum(settings: Settings, seed: int) -> Finding:
     rests_on=("P4/lemma-2",),
     quick={**_SIZES, "scales": [1e-3, 0.1, 1.0, 10.0], "draws": 20, "constant": 2.0},
     full={"K": 20, "d": 10, "N": 12, "draws": 200},
-    seconds=0.1,
 )
 def moved_attention(settings: Settings, seed: int) -> Finding:
     """For tokens of norm 1, |Zbar (s(Q') - s(Q))| <= 2 |Zbar| |Q' - Q|_F with s = softmax(V'Qv_k)."""

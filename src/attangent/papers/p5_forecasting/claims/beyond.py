@@ -36,7 +36,6 @@ from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM, fit_residual
         greatly depend on the term G W_V^T X^T""",
     quick={"L": 6, "d": 8, "draws": 300, "rate": 1e-3, "mixing": True},
     full={"L": 16, "d": 32, "draws": 2000},
-    seconds=0.5,
 )
 def many_dimensions(settings: Settings, seed: int) -> Finding:
     """With X X' positive definite, dL/dW = X'(S * (G V'X' - (Attn * G) 1)) X for attention S X V with S =

@@ -29,7 +29,6 @@ from attangent.papers.p5_forecasting.theory.ssm import ResidualSSM
         we have""",
     quick={"d": 8, "sigma": 0.01, "tolerance": 1e-9},
     full={"d": 64},
-    seconds=0.05,
 )
 def properties(settings: Settings, seed: int) -> Finding:
     """For suitable (A, B, C) the values are u_k = <P_k, h_1>, with |P_k| = 1 for all k <= d + 1, one core
@@ -75,7 +74,6 @@ def properties(settings: Settings, seed: int) -> Finding:
         from orthonormality.""",
     quick={"d": 8, "sigma": 0.01},
     sizes=({"d": 8}, {"d": 32}),
-    seconds=0.1,
 )
 def properties_together(settings: Settings, seed: int) -> Finding:
     """There are (A, B, C) whose features P_1..P_d are orthonormal with P_(d+1) = (d-1)/d P_d + 1/d times the
@@ -124,7 +122,6 @@ def recursion_gap(ssm: ResidualSSM, seed: int) -> float:
     title="The sign-inconsistent task and its probability",
     quick={"d": 8, "sigma": 0.0, "n": 400_000},
     full={"n": 4_000_000},
-    seconds=0.5,
 )
 def inconsistent_task(settings: Settings, seed: int) -> Finding:
     """Windows with u_d u_(d+1) < 0 have probability atan((d-1)^(-3/2))/pi under the data model, and those
@@ -196,7 +193,6 @@ def _below(t: float, sigma: float) -> float:
     quote="then for any t > 0, we have: Pr[x <= t] <= 2t / (sqrt(2 pi) sigma)",
     quick={"sigma": 1.0, "ts": [0.01, 0.1, 0.5, 1.0, 3.0]},
     seeds=1,
-    seconds=0.01,
 )
 def small_balls(settings: Settings, seed: int) -> Finding:
     """P(x <= t) <= 2t / (sqrt(2 pi) sigma) for x ~ N(0, sigma^2) and every t > 0."""
@@ -220,7 +216,6 @@ def _ball(t: float, sigma: float) -> float:
     derivation="""The density is at most 1/(sqrt(2 pi) sigma), and the interval has the length 2t.""",
     quick={"sigma": 1.0, "ts": [0.01, 0.1, 0.5, 1.0, 3.0]},
     sizes=({"sigma": 0.5}, {"sigma": 2.0}),
-    seconds=0.01,
 )
 def small_balls_of_the_size(settings: Settings, seed: int) -> Finding:
     """P(|x| <= t) <= 2t / (sqrt(2 pi) sigma) for x ~ N(0, sigma^2) and every t > 0."""
@@ -244,7 +239,6 @@ def small_balls_of_the_size(settings: Settings, seed: int) -> Finding:
     quote="There exists a small constant c > 0 such that: (1/d) <1_d, x - 1_d <s, x>> >= c v_x",
     quick={"d": 8, "draws": 1000},
     full={"d": 64},
-    seconds=0.05,
 )
 def distance_to_the_mean(settings: Settings, seed: int) -> Finding:
     """(1/d) <1, x - 1 <s, x>> is at least c times the variance of x, for every softmax vector s and every
@@ -278,7 +272,6 @@ def _softmax_and_values(settings: Settings, seed: int) -> tuple[torch.Tensor, to
     derivation="""The mean of (x_k - a)^2 over k is v_x + (xbar - a)^2, least at a = xbar.""",
     quick={"d": 8, "draws": 1000},
     sizes=({"d": 8}, {"d": 64}),
-    seconds=0.05,
 )
 def squared_distance_to_the_mean(settings: Settings, seed: int) -> Finding:
     """(1/d) <1, (x - 1 <s, x>)^2> >= v_x for every softmax vector s and every x: c = 1."""

@@ -35,7 +35,6 @@ from attangent.papers.p5_forecasting.claims.scalar_regression import (
     title="Sums of normal variables",
     quote="For n variables X_i ~ N(0, sigma_i^2) ... we have: sum X_i ~ N(0, sum sigma_i^2)",
     quick={"draws": 4000, "correlation": -1.0},
-    seconds=0.01,
 )
 def sums_of_normals(settings: Settings, seed: int) -> Finding:
     """The sum of n normal variables with variances sigma_i^2 has the variance sum sigma_i^2, whatever their
@@ -70,7 +69,6 @@ def sums_of_normals(settings: Settings, seed: int) -> Finding:
     title="Inner product with a normal vector",
     quote="for any fixed u in R^d, we can show that: <x, u> ~ N(0, sigma^2 ||u||_2^2 I_d)",
     quick={"d": 6, "draws": 4000, "sigma": 1.0},
-    seconds=0.01,
 )
 def inner_products(settings: Settings, seed: int) -> Finding:
     """<x, u> has the covariance sigma^2 |u|^2 I_d, of trace d sigma^2 |u|^2, for x ~ N(0, sigma^2 I_d)."""
@@ -104,7 +102,6 @@ def inner_products(settings: Settings, seed: int) -> Finding:
     title="The least eigenvalue of a changed matrix",
     quote="For two matrices H, H~ in R^{n x n}, we have: lambda_min(H~) >= lambda_min(H) - ||H - H~||_F",
     quick={"change": 0.25, "symmetric": False},
-    seconds=0.01,
 )
 def least_eigenvalues(settings: Settings, seed: int) -> Finding:
     """lambda_min(H~) >= lambda_min(H) - |H - H~| for all square matrices with real eigenvalues."""
@@ -131,7 +128,6 @@ def least_eigenvalues(settings: Settings, seed: int) -> Finding:
     title="Hoeffding's bound, tails, exponentials and geometric sums",
     quote="sum_{tau=1}^t (1-x)^tau <= -1/log(1-x) <= 2/x",
     quick={"n": 20, "draws": 20_000, "deltas": [0.09, 0.01, 1e-4, 1e-9], "C": 2.0, "terms": 500},
-    seconds=0.05,
 )
 def facts_that_hold(settings: Settings, seed: int) -> Finding:
     """Hoeffding's bound (B.1), |X| <= C sigma sqrt(log(1/delta)) with probability 1 - delta for delta < 0.1
@@ -253,7 +249,6 @@ def output_change(settings: Settings, seed: int) -> OutputChange:
         each w_r by R in the direction a_r sign(x_id) attains sqrt(m) R |x_id| times the mean variance.""",
     quick={**LAZY, "steps": 3},
     sizes=({"m": 64}, {"m": 1024}),
-    seconds=0.2,
 )
 def outputs_move_with_the_width(settings: Settings, seed: int) -> Finding:
     """If no weight moves by more than R, then |F_i(t) - F_i(0)| <= sqrt(m) R |x_id| (max_k x_ik - min_k

@@ -89,7 +89,6 @@ def attention_fails(settings: Settings, seed: int) -> Finding:
     quote="""sum_i a_r softmax_d(x_test,i,d w_r(t) x_test,i) > 0 where this step follows from w_r(t) < 0
         when a_r = -1""",
     quick={"d": 8, "test": 100, "sigma": 0.01, "weight": -0.5, "sign": -1.0},
-    seconds=0.05,
 )
 def signed_attention(settings: Settings, seed: int) -> Finding:
     """For every neuron r, the sum over test windows of a_r softmax_d(x_d w_r x) is positive if w_r < 0 for
@@ -139,7 +138,6 @@ def _linear_risk(
         - P_d.""",
     quick={**_TASK, "within": 0.05},
     full={"test": 400_000, "d": 32, "n": 2048},
-    seconds=0.2,
     rests_on=("P5/claim-c.2",),
 )
 def linear_succeeds(settings: Settings, seed: int) -> Finding:
@@ -186,7 +184,6 @@ def linear_succeeds(settings: Settings, seed: int) -> Finding:
         sigma^2.""",
     quick={**_TASK, "n": 1024, "within": 0.05, "steps": 2000},
     sizes=({"d": 8}, {"d": 16}),
-    seconds=0.3,
 )
 def linear_succeeds_with_the_difference(settings: Settings, seed: int) -> Finding:
     """The w with w_k = 1/(d(d-1)) for k < d are the only solutions of sum_(k<d) w_k (P_k - P_d) = P_(d+1) -

@@ -35,7 +35,6 @@ _LARGER = {"m": 2048, "steps": 400}
     quote="H* := H(0) is a positive definite (PD) matrix, i.e., its minimum eigenvalue lambda > 0",
     quick={"n": 4, "d": 8, "m": 1024, "noise": 0.01, "delta": 0.05, "counts": [2, 4, 8, 16, 32]},
     full={"m": 16384, "counts": [2, 4, 8, 16, 32, 64, 128]},
-    seconds=0.3,
 )
 def kernel_definition(settings: Settings, seed: int) -> Finding:
     """The kernel H_ij = (1/m) sum_r x_id x_jd Var_ir(x_i) Var_jr(x_j), with variances under the attention of
@@ -85,7 +84,6 @@ def _printed_model(p: ScalarRegression, w: Tensor) -> Tensor:
     rests_on=("P5/definition-f.2", "P5/lemma-k.3"),
     quick={**_SIZES, "looks": 10},
     full=_LARGER,
-    seconds=0.5,
 )
 def kernel_convergence(settings: Settings, seed: int) -> Finding:
     """If no weight moves by more than R <= lambda / (n poly(exp(B^2), exp(D))), the kernel changes by at most
@@ -139,7 +137,6 @@ def kernel_convergence(settings: Settings, seed: int) -> Finding:
     quick={**_SIZES, "widths": [64, 256, 1024, 4096], "width_steps": 60},
     rests_on=("P5/lemma-g.1", "P5/lemma-5.1", "P5/lemma-k.3"),
     full=_LARGER,
-    seconds=0.5,
 )
 def inductions(settings: Settings, seed: int) -> Finding:
     """The loss falls by (1 - eta lambda/2) per step (H.1); L(0) is O(n B^2) (H.2); every gradient is at most
@@ -206,7 +203,6 @@ def _largest_move(settings: Settings, seed: int) -> float:
     title="Thirteen parts on data, weights, exponentials and softmax under a small move",
     quick={"n": 32, "d": 8, "m": 512, "noise": 0.01, "delta": 0.05},
     full={"n": 256, "m": 4096},
-    seconds=0.2,
 )
 def perturbation_parts(settings: Settings, seed: int) -> Finding:
     """For windows of the residual state-space model, Gaussian weights and weights moved by at most R <

@@ -25,7 +25,6 @@ LAZY = {"n": 16, "d": 8, "m": 256, "noise": 0.01, "delta": 0.05, "rate": 1.0, "s
     title="Gradient of the attention model",
     quick={"n": 6, "d": 8, "m": 16, "noise": 0.01},
     full={"n": 64, "m": 256},
-    seconds=0.1,
 )
 def gradient(settings: Settings, seed: int) -> Finding:
     """The derivatives in w_r of u, alpha, 1/alpha, S, F_i and the loss are those printed; above all dF_i/dw_r
@@ -108,7 +107,6 @@ def _autograd_parts(p: ScalarRegression) -> dict[str, Tensor]:
         all i, in our setting.""",
     quick={"n": 64, "d": 8, "m": 64, "noise": 0.01, "init": "independent"},
     full={"n": 1024, "m": 4096},
-    seconds=0.05,
 )
 def zero_start(settings: Settings, seed: int) -> Finding:
     """f(x_i, w(0), a) = 0 at every training point (D.7), with every w_r(0) normal and every a_r a random
@@ -137,7 +135,6 @@ def _zero_at_the_start(p: ScalarRegression) -> Conclusion:
         independent neurons.""",
     quick={"n": 64, "d": 8, "m": 64, "noise": 0.01, "init": "symmetric"},
     sizes=({"m": 64}, {"m": 512}),
-    seconds=0.05,
 )
 def zero_start_in_pairs(settings: Settings, seed: int) -> Finding:
     """With pairs of neurons that share one normal w_r(0) and have a_r = 1 and -1, f(x, w(0), a) = 0 at every
@@ -218,7 +215,6 @@ def shares_towards(settings: Settings, seed: int) -> list[float]:
         signs appear: the paper pulls Var_ir out of a sum whose terms have both signs.""",
     quick={**LAZY, "n": 32, "steps": 0},
     sizes=({"n": 32}, {"n": 128}),
-    seconds=0.2,
 )
 def direction_at_the_start(settings: Settings, seed: int) -> Finding:
     """At t = 0, with outputs 0, every neuron moves towards the sign of a_r wherever sum_i y_i x_id Var_ir >
@@ -237,7 +233,6 @@ def direction_at_the_start(settings: Settings, seed: int) -> Finding:
     rests_on=("P5/fact-b.8", "P5/lemma-k.3"),
     quick={**LAZY, "constant": 2.0},
     full={"n": 32, "m": 512, "steps": 300},
-    seconds=0.5,
 )
 def variance(settings: Settings, seed: int) -> Finding:
     """In training, Var_(S_ir)(x_i) >= exp(-O(B^2 D)) v_min for every point and neuron."""

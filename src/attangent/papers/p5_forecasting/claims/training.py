@@ -204,7 +204,6 @@ def _shares_figure(
         changes only where |w_r(0)| <= |w_r(t) - w_r(0)| <= R, and P(|N(0,1)| <= R) <= sqrt(2/pi) R.""",
     quick=WIDE,
     sizes=({"m": 128}, {"m": 512}),
-    seconds=0.4,
 )
 def signs_are_kept(settings: Settings, seed: int) -> Finding:
     """With a start in pairs, the share of neurons whose w_r has the sign of a_r stays within the share of
@@ -289,7 +288,6 @@ def residual_feature(settings: Settings, seed: int) -> Finding:
         + (u - Z)(a + 1/a) <= 2(u - 1)(Z + 1) < 0, since Z >= u and a + 1/a >= 2.""",
     quick={"d": 8, "draws": 40_000, "grid": [-3.0, -1.0, -0.3, -0.1], "scale": 1.0},
     sizes=({"d": 4}, {"d": 16}),
-    seconds=0.3,
 )
 def residual_feature_for_negative_weights(settings: Settings, seed: int) -> Finding:
     """For x with independent symmetric coordinates and every w < 0, E softmax_d(x_d w x) < E softmax_k(x_d w

@@ -82,7 +82,6 @@ class WeightStep:
     quote="S_{i,r}(t) - S_{i,r}(t+1) = S_{i,r}(t) o beta_{i,r}(t) + <S_{i,r}(t), beta_{i,r}(t)> S_{i,r}(t+1)",
     quick=STEP,
     full={"n": 16, "m": 1024},
-    seconds=0.1,
 )
 def attention_changes(settings: Settings, seed: int) -> Finding:
     """S(t) - S(t+1) = S(t) * beta(t) + <S(t), beta(t)> S(t+1), with beta = 1 - exp(-x_d eta dw x)."""
@@ -106,7 +105,6 @@ def attention_changes(settings: Settings, seed: int) -> Finding:
         alpha(t+1))/alpha(t) S(t+1) = -<S(t), beta> S(t+1).""",
     quick=STEP,
     sizes=({"m": 64}, {"m": 256}),
-    seconds=0.1,
 )
 def attention_changes_with_the_minus(settings: Settings, seed: int) -> Finding:
     """S(t) - S(t+1) = S(t) * beta(t) - <S(t), beta(t)> S(t+1)."""
@@ -130,7 +128,6 @@ def attention_changes_with_the_minus(settings: Settings, seed: int) -> Finding:
     quote="Then, we can obtain the following: L(t+1) = L(t) + C_1 + C_2 + C_3 + C_4 + C_5",
     quick=STEP,
     full={"m": 1024},
-    seconds=0.1,
     rests_on=("P5/equation-17", "P5/lemma-5.1"),
 )
 def loss_after_a_step(settings: Settings, seed: int) -> Finding:
@@ -188,7 +185,6 @@ def _progress_on_two_windows(settings: Settings, seed: int) -> float:
         (17) with a minus. The quadratic form is at least lambda_min |F - y|^2 = 2 lambda_min L.""",
     quick=STEP,
     sizes=({"m": 64}, {"m": 256}),
-    seconds=0.1,
 )
 def leading_term(settings: Settings, seed: int) -> Finding:
     """L(t+1) - L(t) = C_1 + O(eta^2) with C_1 = -eta (F - y)'H(t)(F - y), <S, x^2> - <S, x>^2 in place of the
@@ -228,7 +224,6 @@ def leading_term(settings: Settings, seed: int) -> Finding:
         "factor": 1.0,
     },
     full={"n": 16, "m": 512, "steps": 300},
-    seconds=0.2,
     rests_on=("P5/lemma-i.5",),
 )  # fmt: skip
 def loss_against_outputs(settings: Settings, seed: int) -> Finding:
@@ -267,7 +262,6 @@ def loss_against_outputs(settings: Settings, seed: int) -> Finding:
     title="The 1-norm of the residuals",
     quote="the fourth step leverages the inequality ||x||_1 <= sqrt(d) ||x||_2",
     quick={"n": 64, "d": 8, "m": 16, "noise": 0.01},
-    seconds=0.05,
     rests_on=("P5/lemma-g.1",),
 )
 def residual_norms(settings: Settings, seed: int) -> Finding:
@@ -298,7 +292,6 @@ def residual_norms(settings: Settings, seed: int) -> Finding:
     quote="L(t+1) <= L(t) - eta lambda L(t) + (1/8) eta lambda L(t) = (1 - eta lambda/2) L(t)",
     quick={"x": 0.1, "terms": 1},
     seeds=1,
-    seconds=0.01,
     rests_on=("P5/lemma-g.1",),
 )
 def terms_of_a_step(settings: Settings, seed: int) -> Finding:
