@@ -51,5 +51,6 @@ def test_results_that_differ_are_told(tmp_path):
 
 def test_kills_that_never_land_are_no_success(tmp_path, monkeypatch):
     monkeypatch.setattr(kills, "_kill_after", lambda *given: False)
+    monkeypatch.setattr(kills, "_PATIENCE", 2)
     found = run("late", Job(), kills=1, seed=0, scratch=tmp_path)
     assert (found.landed, found.late, found.well) == (0, kills._PATIENCE, False)
