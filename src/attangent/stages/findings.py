@@ -141,7 +141,7 @@ def _rows(group: Group) -> list[dict[str, object]]:
         return [{**common, "stage": 0}]
     rows = []
     for number, stage in enumerate(group.stages, 1):
-        ends = dict(zip(("onset_low", "onset_high"), stage.onset_interval, strict=True))
+        ends: dict[str, object] = dict(zip(("onset_low", "onset_high"), stage.onset_interval, strict=True))
         if stage.completion_interval is not None:
             ends |= dict(zip(("completion_low", "completion_high"), stage.completion_interval, strict=True))
         rows.append({**common, **vars(stage), **ends, "stage": number})

@@ -44,10 +44,7 @@ def read_covariates(
     after = _by_id(series, as_frame(future, text), names, "the table of the future")
     past = []
     ahead = []
-    for name, values, last, times in zip(
-        series.ids, series.series, series.last, series.future(horizon), strict=True
-    ):
-        index = series.step.apart(last, np.arange(1 - len(values), 1))
+    for name, index, times in zip(series.ids, series.past(), series.future(horizon), strict=True):
         past.append(_interpolated(_at(before, name, index), name, names))
         known = _at(after, name, times)
         missing = np.argwhere(~np.isfinite(known))
@@ -120,10 +117,7 @@ def _interpolated(values: Array, key: Any, names: Sequence[str]) -> Array:
 
 def with_holidays(known: Covariates | None, series: SeriesSet, horizon: int, country: str) -> Covariates:
     """Add a column that is 1 on the holidays of a country."""
-    past = [
-        holiday_column(series.step.apart(last, np.arange(1 - len(values), 1)), country)[:, None]
-        for values, last in zip(series.series, series.last, strict=True)
-    ]
+    past = [holiday_column(times, country)[:, None] for times in series.past()]
     future = [holiday_column(times, country)[:, None] for times in series.future(horizon)]
     if known is None:
         return Covariates(("holiday",), past, future)

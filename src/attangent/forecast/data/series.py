@@ -87,6 +87,13 @@ class SeriesSet:
         times = {last: self.step.apart(last, steps) for last in dict.fromkeys(self.last)}
         return [times[last] for last in self.last]
 
+    def past(self) -> list[pd.Index]:
+        """Return the times of the values of each series."""
+        return [
+            self.step.apart(last, np.arange(1 - len(values), 1))
+            for last, values in zip(self.last, self.series, strict=True)
+        ]
+
     def non_negative(self, values: Array) -> Array:
         """Clip values (n, H, ...) of the first n series at zero for those that never were below it."""
         low = np.array([past.min() for past in self.series[: len(values)]])

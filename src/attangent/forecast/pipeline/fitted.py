@@ -9,7 +9,7 @@ from attangent.forecast.data.panel import Array, Panel
 from attangent.forecast.data.series import SeriesSet
 from attangent.forecast.models.smoothing import fitted_values
 from attangent.forecast.pipeline.groups import in_groups
-from attangent.forecast.pipeline.result import NAME
+from attangent.forecast.pipeline.result import NAME, long_frame
 
 MAD_TO_DEVIATION = 1.4826
 """Standard deviation of a normal variable over its median absolute deviation."""
@@ -29,23 +29,15 @@ def fitted_frame(series: SeriesSet, period: int, levels: Sequence[float]) -> pd.
     sizes = [_size(error, values) for error, values in zip(errors, series.series, strict=True)]
     relative = np.abs(np.concatenate([error / size for error, size in zip(errors, sizes, strict=True)]))
     width = np.concatenate([np.full(len(e), size) for e, size in zip(errors, sizes, strict=True)])
-    counts = [len(values) for values in series.series]
-    times = [
-        series.step.apart(last, np.arange(1 - n, 1)) for last, n in zip(series.last, counts, strict=True)
-    ]
     middle = np.concatenate(fitted)
-    table = {
-        series.columns.id or "target": np.repeat(np.array(series.ids, dtype=object), counts),
-        series.columns.time or "time": times[0].append(times[1:]) if len(times) > 1 else times[0],
-        "y" if series.columns.id is None else series.columns.targets[0]: np.concatenate(series.series),
-        NAME: middle,
-    }
+    value = "y" if series.columns.id is None else series.columns.targets[0]
+    table = {value: np.concatenate(series.series), NAME: middle}
     for level in sorted(levels):
         reach = width * half_width(relative, level / 100)
         table[f"{NAME}-lo-{level:g}"] = middle - reach
         table[f"{NAME}-hi-{level:g}"] = middle + reach
     table["anomaly"] = relative > half_width(relative, max(levels) / 100)
-    return pd.DataFrame(table)
+    return long_frame(series, series.past(), table)
 
 
 def half_width(relative: Array, level: float) -> float:

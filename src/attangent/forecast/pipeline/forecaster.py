@@ -398,9 +398,9 @@ class SeriesForecaster:
             added = np.concatenate([result.added for _, result in results])[order]
             parts = {name: added[:, :, k] for k, name in enumerate(known.names)}
             parts = {"baseline": forecasts - added.sum(axis=2)} | parts
-            contributions = long_frame(series, h, parts)
+            contributions = long_frame(series, series.future(h), parts)
         return SeriesForecast(
-            long_frame(series, h, values),
+            long_frame(series, series.future(h), values),
             errors,
             with_errors([result.why for _, result in results], errors),
             [models[k] for k in order],

@@ -11,7 +11,6 @@ import pandas as pd
 from attangent._core.checks import check_between
 from attangent._core.display import brief, table_html, times_of
 from attangent._core.plots import COLOURS, FAINT, PAST, finished, in_style, panels
-from attangent.forecast.data.panel import Array
 from attangent.forecast.data.series import SeriesSet
 
 if TYPE_CHECKING:
@@ -165,12 +164,12 @@ def with_errors(reasons: Sequence[str], errors: dict[str, float]) -> list[str]:
     return distinct
 
 
-def long_frame(series: SeriesSet, horizon: int, columns: Mapping[str, Array]) -> pd.DataFrame:
-    """Return a frame with a row per series and step ahead: id, time, and columns (N, H) by name."""
-    future = series.future(horizon)
+def long_frame(series: SeriesSet, times: list[pd.Index], columns: Mapping[str, Any]) -> pd.DataFrame:
+    """Return a frame with a row per series and time: id, time, and columns by name, flattened."""
+    counts = [len(index) for index in times]
     keys = {
-        series.columns.id or "target": np.repeat(np.array(series.ids, dtype=object), horizon),
-        series.columns.time or "time": future[0].append(future[1:]) if len(future) > 1 else future[0],
+        series.columns.id or "target": np.repeat(np.array(series.ids, dtype=object), counts),
+        series.columns.time or "time": times[0].append(times[1:]) if len(times) > 1 else times[0],
     }
     return pd.DataFrame(keys | {name: values.reshape(-1) for name, values in columns.items()})
 
