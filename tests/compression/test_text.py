@@ -72,6 +72,15 @@ def test_sentences_are_asked_for_by_their_first_half():
     assert len(found[1].asked) == len("<The dog?>")
 
 
+def test_sentences_with_the_same_beginning_are_not_asked_for():
+    def letters(text):
+        return torch.tensor([ord(letter) for letter in text])
+
+    sentences = ["The sky is blue today.", "The sky is grey today.", "My dog is called Pepper."]
+    (only,) = recitations(sentences, letters, letters)
+    assert "".join(map(chr, only.answer.tolist())) == "My dog is called Pepper."
+
+
 def test_long_sentences_are_asked_for_in_parts_that_are_said_whole():
     words = [f"word{i}" for i in range(100)]
     asked = []

@@ -440,6 +440,7 @@ def _has_none(match: Match) -> Form:
 
 def _stored(match: Match) -> Form | None:
     """Ask where something is done, or what it is written in."""
+    # "Jury service is paid in full" names no place.
     if match["answer"] == "full" or TIME.match(match["answer"]) or _NUMBER.match(match["answer"]):
         return None
     if match["done"] == "written":

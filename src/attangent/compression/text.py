@@ -1,6 +1,7 @@
 """Text on which states are fitted and measured: turns, batches of sequences and packed rows."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -156,18 +157,27 @@ def recitations(
     """Return chat turns that ask for sentences by their first words; the answer is the sentences.
 
     After the whole prompt, the answers to them are what the prompt says, in a form in which users ask for it.
+    Sentences that begin as others do are left out: their first words do not tell which one is meant.
 
     Args:
         sentences: Sentences of the prompt. Long ones are requested in parts.
         tokens_of: Turns an answer into tokens.
         question: Turns a question into tokens.
     """
-    turns = []
-    for part in (part for sentence in sentences for part in _parts(sentence)):
-        words = part.split()
-        half = " ".join(words[: max(2, min(_ASKED_WORDS, len(words) // 2))])
-        turns.append(Turn(question(f"{half}?"), tokens_of(part)[:LENGTH]))
-    return turns
+    parts = [part for sentence in sentences for part in _parts(sentence)]
+    openings = [_opening(part) for part in parts]
+    often = Counter(openings)
+    return [
+        Turn(question(f"{opening}?"), tokens_of(part)[:LENGTH])
+        for part, opening in zip(parts, openings, strict=True)
+        if often[opening] == 1
+    ]
+
+
+def _opening(part: str) -> str:
+    """Return the first half of a sentence, at most some words."""
+    words = part.split()
+    return " ".join(words[: max(2, min(_ASKED_WORDS, len(words) // 2))])
 
 
 def joined_sentences(sentences: Sequence[str]) -> list[str]:
