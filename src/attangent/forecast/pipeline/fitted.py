@@ -1,6 +1,7 @@
 """Fitted values: one-step forecasts over the past, with intervals and flags for values outside them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,7 @@ def fitted_frame(series: SeriesSet, period: int, levels: Sequence[float]) -> pd.
     width = np.concatenate([np.full(len(e), size) for e, size in zip(errors, sizes, strict=True)])
     middle = np.concatenate(fitted)
     value = "y" if series.columns.id is None else series.columns.targets[0]
-    table = {value: np.concatenate(series.series), NAME: middle}
+    table: dict[str, Any] = {value: np.concatenate(series.series), NAME: middle}
     for level in sorted(levels):
         reach = width * half_width(relative, level / 100)
         table[f"{NAME}-lo-{level:g}"] = middle - reach
