@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from attangent.attention.backends.torch.portable import merged
 from attangent.compression.attribution import (
-    Room,
     best_of_each_head,
     best_tokens,
     layer_effects,
@@ -17,7 +16,7 @@ from attangent.compression.attribution import (
     scored_width,
     token_scores,
 )
-from attangent.compression.capture import intercepted, prefill
+from attangent.compression.capture import Room, intercepted, prefill
 from attangent.compression.text import Turn
 from tests.compression.cases import tiny_llama
 

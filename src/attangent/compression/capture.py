@@ -1,10 +1,13 @@
-"""Run a model while a handler answers the attention of every layer; read a prompt; sample texts after it."""
+"""Run a model while a handler answers the attention of every layer, or records what the prompt does there."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from attangent._core.progress import Advance, no_progress
@@ -12,9 +15,11 @@ from attangent._core.random import generator
 from attangent.adapters.call import AttentionCall
 from attangent.adapters.layers import attention_layers
 from attangent.attention import Prefix
+from attangent.attention.backends.torch.portable import merged
 from attangent.compression.prompt_cache import (
     Handler,
     PromptCache,
+    prompt_part,
     whole_prompt,
     with_states,
 )
@@ -23,6 +28,8 @@ from attangent.compression.text import LENGTH, PackedText
 _NAME = "attangent_compress"
 _HANDLER = "attangent_handler"
 _PREFILL = 512
+# Maximum number of effects computed at a time: few enough to stay in the processor's cache.
+_CHUNK = 1 << 19
 
 
 @contextmanager
@@ -187,3 +194,146 @@ def _next_logits(model: Any, ids: Tensor, local: Any, position: int) -> Tensor:
     ids = ids.to(model.device)
     out = model(ids, past_key_values=local, use_cache=True, position_ids=positions, logits_to_keep=1)
     return out.logits[:, -1].float().cpu()
+
+
+@contextmanager
+def leaf_embeddings(model: Any) -> Iterator[list[Tensor]]:
+    """Collect the embeddings read in this context as leaves.
+
+    Gradients then flow through frozen weights without being computed for any of them.
+    """
+    leaves: list[Tensor] = []
+
+    def collect(module: Any, inputs: Any, output: Tensor) -> Tensor:
+        leaves.append(output.detach().requires_grad_())
+        return leaves[-1]
+
+    hook = model.get_input_embeddings().register_forward_hook(collect)
+    try:
+        yield leaves
+    finally:
+        hook.remove()
+
+
+class Room:
+    """Reusable memory for large tensors: allocating it again takes longer than filling it."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, Tensor] = {}
+
+    def empty(self, name: str, shape: Sequence[int], like: Tensor) -> Tensor:
+        """Return an uninitialised tensor; it overwrites the previous one of this name."""
+        size = math.prod(shape)
+        if name not in self._buffers or self._buffers[name].numel() < size:
+            self._buffers[name] = like.new_empty(size)
+        return self._buffers[name][:size].view(*shape)
+
+
+class Listener:
+    """A handler that answers with exact attention and records its gradients in the backward pass."""
+
+    def __init__(self, cache: PromptCache, room: Room | None = None):
+        self.cache = cache
+        self.room = room or Room()
+        self.layers: dict[str, LayerEffects] = {}
+
+    def __call__(self, call: AttentionCall) -> Tensor:
+        effects = LayerEffects(call, *self.cache.layers[call.layer], self.room)
+        self.layers[call.layer] = effects
+        output, lse = self.cache.without_prompt(call)
+        return _Attention.apply(call.q, output, lse, effects).to(call.q.dtype)  # type: ignore[return-value]
+
+
+class _Attention(torch.autograd.Function):
+    """Merge attention to a prompt with attention to the rest, given as output and logsumexp.
+
+    With p_ij the attention of query i to token j of the prompt, o_i its output and g_i the gradient there,
+    the gradient in the logit of i and j is p_ij g_i.(v_j - o_i). Autograd would build that matrix too, but
+    discard it; its absolute value is the effect of j on i.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, rest: Tensor, lse: Tensor, effects: "LayerEffects") -> Tensor:
+        prompt = prompt_part(effects.call._replace(q=q), effects.keys, effects.values)
+        output, total = merged((rest, lse), prompt)
+        ctx.save_for_backward(q, rest, lse, output, total)
+        ctx.effects = effects
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # type: ignore[override]
+        q, rest, lse, output, total = ctx.saved_tensors
+        # d output / d rest = share, and d output / d lse = share (rest - output).
+        share = (lse - total).exp().unsqueeze(-1)
+        of_lse = share * (gradient * (rest - output)).sum(dim=-1, keepdim=True)
+        return ctx.effects.record(q, gradient, output, total), gradient * share, of_lse.squeeze(-1), None
+
+
+class LayerEffects:
+    """Attention to the prompt and effects of its tokens in one layer.
+
+    Attributes:
+        attention: Largest attention (Hkv, m) of any query to each token.
+        effects: Largest effect (Hkv, B, L, m) of each token on the queries of a KV head, by position.
+        sums: Sum (B, L) of the effects of all tokens on all queries, by position.
+    """
+
+    attention: Tensor
+    effects: Tensor
+    sums: Tensor
+
+    def __init__(
+        self,
+        call: AttentionCall,
+        keys: Float[Tensor, "kv_heads m d"],
+        values: Float[Tensor, "kv_heads m dv"],
+        room: Room | None = None,
+    ):
+        self.call = call
+        self.keys = keys
+        self.values = values
+        self.room = room or Room()
+
+    def record(self, q: Tensor, gradient: Tensor, output: Tensor, total: Tensor) -> Tensor:
+        """Record effects and attention; return the gradient in the queries through the prompt's logits."""
+        batch, heads, length, _ = q.shape
+        kv_heads, tokens, _ = self.keys.shape
+        group = heads // kv_heads
+        of_output = (gradient * output).sum(dim=-1, keepdim=True)
+        of_queries = torch.empty_like(q)
+        self.attention = q.new_zeros(kv_heads, tokens)
+        self.sums = q.new_zeros(batch, length)
+        self.effects = self.room.empty(self.call.layer, (kv_heads, batch, length, tokens), q)
+        # All queries of a KV head at some positions of a row, few enough to stay in the processor's cache.
+        at_once = max(1, _CHUNK // (tokens * group))
+        for head, row in product(range(kv_heads), range(batch)):
+            of_head = slice(head * group, (head + 1) * group)
+            for start in range(0, length, at_once):
+                some = slice(start, start + at_once)
+                queries = [x[row, of_head, some] for x in (q, gradient, of_output, total.unsqueeze(-1))]
+                of_queries[row, of_head, some], effects = self._chunk(head, *queries)
+                self.sums[row, some] += effects.sum(dim=(0, 2))
+                torch.amax(effects, dim=0, out=self.effects[head, row, some])
+        return of_queries
+
+    def _chunk(
+        self, head: int, q: Tensor, gradient: Tensor, of_output: Tensor, total: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the gradient in some queries (group, n, d) of a KV head and the effects (group, n, m).
+
+        `of_output` holds g.o and `total` the logsumexp (group, n, 1).
+        """
+        softcap = self.call.softcap
+        logits = self.call.scores(q, self.keys[head])
+        # d(softcap tanh(x / softcap)) / dx = 1 - (logit / softcap)^2, taken before the logits are overwritten
+        bent = None if softcap is None else 1 - (logits / softcap).square()
+        paid = logits.sub_(total).exp_()
+        torch.maximum(self.attention[head], paid.amax(dim=(0, 1)), out=self.attention[head])
+        slopes = (gradient @ self.values[head].mT).sub_(of_output).mul_(paid)
+        of_queries = (slopes if bent is None else slopes * bent) @ self.keys[head] * self.call.scale
+        return of_queries, slopes.abs_()
+
+    def largest_effects(self, weights: Float[Tensor, "batch length"]) -> Float[Tensor, "kv_heads m"]:
+        """Return the largest weighted effect of each token on any query."""
+        largest = [(effects * weights.unsqueeze(-1)).amax(dim=(0, 1)) for effects in self.effects]
+        return torch.stack(largest)
