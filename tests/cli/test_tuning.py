@@ -58,6 +58,7 @@ def test_tune_says_what_it_found_and_where_it_is(folder, tmp_path):
         done.output,
         re.M,
     )
+    assert re.search(r"^  (wrong rows \(\d+\): \S+wrong.csv; )?confusion matrix: \S+", done.output, re.M)
     assert "the saved model was trained on all" not in done.output
     assert "over 2 seeds" in done.output
     settings = json.loads((tmp_path / "out/seed-1/settings.json").read_text())

@@ -219,7 +219,7 @@ def _print_metrics(metrics: dict[str, Any], out: Path, max_tokens: int) -> None:
         typer.echo(f"  all answers: {folder / 'samples.csv'}")
     if "eval_accuracy" in metrics:
         wrong = rows - round(rows * metrics["eval_accuracy"])
-        listed = f"{wrong} wrong rows: {folder / 'wrong.csv'}; " if wrong else ""
+        listed = f"wrong rows ({wrong}): {folder / 'wrong.csv'}; " if wrong else ""
         typer.echo(f"  {listed}confusion matrix: {folder / 'confusion.csv'}")
     elif "eval_rmse" in metrics:
         typer.echo(f"  predicted numbers, the worst first: {folder / 'wrong.csv'}")

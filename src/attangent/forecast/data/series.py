@@ -15,6 +15,7 @@ from attangent.forecast.data.panel import SHORTEST, Array, Integers, Mask
 from attangent.forecast.data.tables import (
     as_frame,
     column_rows,
+    constant_columns,
     listed,
     no_target,
     only_dates,
@@ -394,15 +395,6 @@ def _note_skipped(
 
 
 def _categories(frame: pd.DataFrame, columns: SeriesColumns, ids: list[Any]) -> Integers:
-    """Return the number of each series' category; raise if a series has two, or none."""
-    pairs = frame[[columns.id, columns.category]].assign(row=np.arange(len(frame)) + 1)
-    pairs = pairs.drop_duplicates([columns.id, columns.category])
-    wrong = pd.DataFrame(pairs[pairs[columns.category].isna() | pairs.duplicated(columns.id)])
-    if len(wrong):
-        series, category, row = next(iter(wrong.itertuples(index=False, name=None)))
-        raise AttangentError(
-            f"column {columns.category!r} should hold one category per series: row {row} of id {series!r} "
-            f"holds {category!r}"
-        )
-    kinds = pairs.set_index(columns.id)[columns.category].loc[ids]
+    """Return the number of each series' category."""
+    kinds = constant_columns(frame, columns.id, [columns.category])[columns.category].loc[ids]
     return pd.factorize(kinds, sort=True)[0].astype(np.int64)

@@ -402,6 +402,19 @@ def _looks_like_dates(column: pd.Series) -> bool:
     return True
 
 
+def constant_columns(frame: pd.DataFrame, id_: Any, names: Sequence[Any]) -> pd.DataFrame:
+    """Return columns that hold one value per series, by id; raise if a series has several values or none."""
+    values = pd.DataFrame(frame[[id_, *names]]).reset_index(drop=True).drop_duplicates()
+    wrong = values.loc[values.duplicated(id_) | values[[*names]].isna().any(axis=1)]
+    if len(wrong):
+        series, *cells = next(wrong.itertuples(index=False, name=None))
+        raise AttangentError(
+            f"{', '.join(map(repr, names))} should hold one value per series: row {wrong.index[0] + 1} of id "
+            f"{series!r} holds {', '.join(map(repr, cells))}; mend its rows"
+        )
+    return pd.DataFrame(values.set_index(id_)[[*names]])
+
+
 def listed(names: pd.Index, most: int = 12) -> str:
     """List the first column names for an error message."""
     shown = ", ".join(f"{str(name)!r:.60}" for name in names[:most])

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 
 from attangent._core.errors import AttangentError
 from attangent.forecast.data.panel import Array, Panel
 from attangent.forecast.data.series import SeriesSet
-from attangent.forecast.data.tables import as_frame, listed
+from attangent.forecast.data.tables import as_frame, constant_columns, listed
 from attangent.forecast.models.smoothing import fitted_values
 
 Reconcile = Literal["mint", "bottom-up"]
@@ -44,15 +43,8 @@ class Hierarchy:
             if name not in frame.columns:
                 raise AttangentError(f"there is no column {name!r}, there are {listed(frame.columns)}")
         upper = [name for name in levels if name != id_name]
-        pairs = pd.DataFrame(frame[[id_name, *upper]]).drop_duplicates()
-        wrong = pairs.loc[pairs.duplicated(id_name) | pairs.isna().any(axis=1)]
-        if len(wrong):
-            raise AttangentError(
-                f"columns of a hierarchy hold one value per series, but id {wrong.iloc[0, 0]!r} has "
-                f"several or none in {', '.join(upper)}; mend its rows"
-            )
-        rows = pairs.itertuples(index=False, name=None)
-        return cls({key: tuple(map(str, groups)) for key, *groups in rows})
+        groups = constant_columns(frame, id_name, upper)
+        return cls({key: tuple(map(str, names)) for key, *names in groups.itertuples(name=None)})
 
     def totals(self, ids: Sequence[Any]) -> dict[str, list[int]]:
         """Return the numbers of the series of each total, from the top; a total of one series is left out."""

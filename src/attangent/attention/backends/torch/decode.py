@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from attangent.attention.backends.cpu import decoding
@@ -225,14 +224,6 @@ def _fold_learned(
     return PrefixAlone(attend, merge)
 
 
-class _VirtualTokens(NamedTuple):
-    """The virtual tokens of one head: keys c (r, d), scaled; biases b (r); values U (r, dv)."""
-
-    keys: Float[Tensor, "r dim"]
-    bias: Float[Tensor, " r"]
-    values: Float[Tensor, "r value_dim"]
-
-
 def _leveled(affine: Affine, logs: Tensor) -> Tensor:
     """Add the level of each head to logarithms of its masses."""
     return logs if affine.level is None else logs + affine.level[:, None]
@@ -249,23 +240,21 @@ def _fold_anchors(
     bias = _leveled(affine, masses.log())
     if affine.bias is not None:
         bias = bias + affine.bias
-    parts = keys, bias, _values(Z, masses)
-    return _fold_tokens([_VirtualTokens(*each) for each in zip(*parts, strict=True)], heads)
+    return _fold_tokens(list(keys), list(bias), list(_values(Z, masses)), heads)
 
 
 def fold_ragged(prefix: RaggedTokens, gain: float, heads: int, dtype: torch.dtype) -> PrefixAlone | None:
     """Fold heads of different sizes; None if the scores are capped."""
     if prefix.softcap is not None:
         return None
-    tokens = []
-    tensors = (tensor.detach().to(dtype).split(prefix.sizes) for tensor in prefix.tokens())
-    for keys, Z, mass in zip(*tensors, strict=True):
-        mass = mass.abs()
-        if not _have_mass(Z[None], mass[None]):
-            return None
-        scaled = keys * (gain / math.sqrt(keys.shape[-1]))
-        tokens.append(_VirtualTokens(scaled, mass.log(), _values(Z, mass)))
-    return _fold_tokens(tokens, heads)
+    keys, Z, mass = (tensor.detach().to(dtype) for tensor in prefix.tokens())
+    mass = mass.abs()
+    by_head = zip(Z.split(prefix.sizes), mass.split(prefix.sizes), strict=True)
+    if not all(_have_mass(Z_h[None], mass_h[None]) for Z_h, mass_h in by_head):
+        return None
+    parts = keys * (gain / math.sqrt(keys.shape[-1])), mass.log(), _values(Z, mass)
+    scaled, biases, values = (part.split(prefix.sizes) for part in parts)
+    return _fold_tokens(scaled, biases, values, heads)
 
 
 def _have_mass(Z: StateZ, masses: StateMass) -> bool:
@@ -278,14 +267,20 @@ def _values(Z: Tensor, masses: Tensor) -> Tensor:
     return Z / torch.where(masses == 0, 1, masses).unsqueeze(-1)
 
 
-def _fold_tokens(tokens: Sequence[_VirtualTokens], heads: int) -> PrefixAlone:
-    """Torch attends to heads of similar size together, compiled code to each head at its own size."""
-    sharing = heads // len(tokens)
-    groups = similar_heads([len(each.keys) for each in tokens])
-    attends = [_attend_tokens([tokens[head] for head in group], sharing) for group in groups]
-    columns = [each.keys.mT for each in tokens]
-    biases = [each.bias.unsqueeze(0) for each in tokens]
-    merge = decoding.merge_anchors(columns, biases, [each.values for each in tokens], heads)
+def _fold_tokens(
+    keys: Sequence[Tensor], biases: Sequence[Tensor], values: Sequence[Tensor], heads: int
+) -> PrefixAlone:
+    """Fold the scaled keys c (r, d), biases b (r) and values U (r, dv) of every head.
+
+    Torch attends to heads of similar size together, compiled code to each head at its own size.
+    """
+    sharing = heads // len(keys)
+    groups = similar_heads([len(each) for each in keys])
+    attends: list[Attend] = []
+    for group in groups:
+        k, b, v = ([part[head] for head in group] for part in (keys, biases, values))
+        attends.append(_attend_tokens(k, b, v, sharing))
+    merge = decoding.merge_anchors([c.mT for c in keys], [b.unsqueeze(0) for b in biases], values, heads)
     if len(groups) == 1:
         return PrefixAlone(attends[0], merge)
     members = [[head * sharing + i for head in group for i in range(sharing)] for group in groups]
@@ -293,23 +288,25 @@ def _fold_tokens(tokens: Sequence[_VirtualTokens], heads: int) -> PrefixAlone:
     back = sorted(range(len(order)), key=order.__getitem__)
 
     def attend(x: Tensor) -> tuple[Tensor, Tensor]:
-        parts = [of_group(x[:, group]) for of_group, group in zip(attends, members, strict=True)]
-        u, level = (torch.cat(each, dim=1)[:, back] for each in zip(*parts, strict=True))
+        results = [of_group(x[:, group]) for of_group, group in zip(attends, members, strict=True)]
+        u, level = (torch.cat(each, dim=1)[:, back] for each in zip(*results, strict=True))
         return u, level
 
     return PrefixAlone(attend, merge)
 
 
-def _attend_tokens(tokens: Sequence[_VirtualTokens], sharing: int) -> Attend:
+def _attend_tokens(
+    keys: Sequence[Tensor], biases: Sequence[Tensor], values: Sequence[Tensor], sharing: int
+) -> Attend:
     """Attend to the tokens of heads of similar size, padded with invisible tokens."""
-    keys = stacked([each.keys for each in tokens])
-    values = stacked([each.values for each in tokens])
-    bias = stacked([each.bias for each in tokens], -math.inf).repeat_interleave(sharing, dim=0)
+    k = stacked(keys)
+    v = stacked(values)
+    bias = stacked(biases, -math.inf).repeat_interleave(sharing, dim=0)
     added = Mask(bias[None, :, None])
 
     def attend(x: Tensor) -> tuple[Tensor, Tensor]:
         shape = len(x), -1, -1, -1
-        u, lse = flash(x, keys.expand(shape), values.expand(shape), added, 1.0)
+        u, lse = flash(x, k.expand(shape), v.expand(shape), added, 1.0)
         return u, lse.unsqueeze(-1)
 
     return attend
