@@ -43,6 +43,22 @@ def test_a_prompt_no_longer_than_the_size_is_kept_exactly(model):
     attangent.detach(model)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_models_in_half_precision_are_compressed_and_trained(model, dtype):
+    job = run_of(model.to(dtype), Letters(), TEXT)
+    fitted = job.fit(8)
+    trained = job.distill(fitted, 2)
+    assert trained.distilled == 2
+    for prompt in (fitted, trained):
+        tensors = [tensor for state in prompt.states.values() for tensor in state.state_dict().values()]
+        assert {tensor.dtype for tensor in tensors if tensor.is_floating_point()} == {torch.float32}
+        prompt.attach(model)
+        logits = model(tokens("question")).logits
+        attangent.detach(model)
+        assert logits.dtype == dtype
+        assert logits.isfinite().all()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

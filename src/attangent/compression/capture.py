@@ -238,10 +238,14 @@ class Listener:
         self.layers: dict[str, LayerEffects] = {}
 
     def __call__(self, call: AttentionCall) -> Tensor:
-        effects = LayerEffects(call, *self.cache.layers[call.layer], self.room)
+        # Half precision would round the small effects away, and its products do not mix with logsumexps.
+        exact = torch.promote_types(call.q.dtype, torch.float32)
+        keys, values = self.cache.layers[call.layer]
+        effects = LayerEffects(call, keys.to(exact), values.to(exact), self.room)
         self.layers[call.layer] = effects
         output, lse = self.cache.without_prompt(call)
-        return _Attention.apply(call.q, output, lse, effects).to(call.q.dtype)  # type: ignore[return-value]
+        inputs = (call.q.to(exact), output.to(exact), lse.to(exact))
+        return _Attention.apply(*inputs, effects).to(call.q.dtype)  # type: ignore[return-value]
 
 
 class _Attention(torch.autograd.Function):
