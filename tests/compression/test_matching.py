@@ -19,6 +19,7 @@ from attangent.compression.matching import DENIAL, holds_words
         ("the Brandvolds", "Brandvold", False),
         ("Ann's house", "Ann", True),
         ("They don't.", DENIAL, True),
+        ("The nuts are forbidden in the school's lunch.", DENIAL, True),
         ("Yes, always.", DENIAL, False),
         ("on 31 March", "March 31|31 March", True),
         ("anything", "", False),

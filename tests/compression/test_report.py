@@ -53,14 +53,14 @@ def test_few_questions_are_warned_of():
 
 def test_lost_facts_unasked_parts_and_misses_of_the_full_prompt_are_named():
     own = (
-        Answer("Who?", "Quill", "Dorn", "nobody", "Quill", 0),
+        Answer("Who?", "Ann Quill", "Dorn", "nobody", "Ann|Quill", 0),
         Answer("When?", "1931", "1931", "", "1931", 1),
     )
     missed = Answer("Where?", "in Oslo", "in Rome", "in Paris", "Rome")
     described = replace(report([missed]), own=own, unasked=("Care: prose 'Wash it'",))
     assert described.headline == "facts kept: 1 of 2, between 9% and 91% of all such facts"
     assert described.details == [
-        "lost: Who? expected 'Quill', got 'Dorn'",
+        "lost: Who? expected 'Ann or Quill', got 'Dorn'",
         '1 part of the text was not asked about: "Care"',
         "the full prompt misses: Where? expected 'Rome', got 'in Oslo'",
     ]

@@ -56,7 +56,7 @@ GENERIC = frozenset((
 # A number with its decimals, a number joined to letters (R290), or a word.
 _TOKEN = re.compile(r"\d+(?:[.,:]\d+)*(?![\w])|\w+(?:['’]\w+)?|[%€$£]")
 # Words that deny, in English and German. A question with this answer expects one of them.
-DENIAL = "no|not|never|cannot|nobody|none|nein|nicht|kein|keine|nie"
+DENIAL = "no|not|never|cannot|nobody|none|forbidden|prohibited|banned|nein|nicht|kein|keine|nie|verboten"
 
 
 def holds_words(text: str, expected: str) -> bool:
@@ -71,6 +71,16 @@ def holds_words(text: str, expected: str) -> bool:
     """
     tokens = _tokens(text)
     return any(_contains(tokens, _tokens(words)) for words in expected.split("|"))
+
+
+def in_words(expected: str) -> str:
+    """Return expected words as a reader would write them.
+
+    Example:
+        >>> in_words("Dana|Whitfield"), in_words(DENIAL)
+        ('Dana or Whitfield', 'no')
+    """
+    return "no" if expected == DENIAL else " or ".join(expected.split("|"))
 
 
 def _contains(tokens: list[str], wanted: list[str]) -> bool:

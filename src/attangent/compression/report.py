@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attangent._core.display import brief, table_html
 from attangent._core.plots import FAINT, bars, finished, in_style, one_panel
 from attangent.compression.fidelity import Fidelity
+from attangent.compression.matching import in_words
 from attangent.compression.questions import unasked_line
 from attangent.compression.quiz import Answer, facts_kept, kept_interval, rough_share
 
@@ -139,19 +140,13 @@ class Report:
         """Return lines on what was lost and on what was not asked."""
         lost = [answer for answer in self.own if answer.lost]
         lines = [self._gain] if self.decode else []
-        lines += [
-            f"lost: {lost_one.question} expected {lost_one.expected!r:.30}, got {lost_one.compressed!r}"
-            for lost_one in lost[:_SHOWN]
-        ]
+        lines += [_wrong("lost", answer, answer.compressed) for answer in lost[:_SHOWN]]
         if len(lost) > _SHOWN:
             lines.append(f"and {len(lost) - _SHOWN} more lost; see report.json")
         if self.unasked:
             lines.append(unasked_line(self.unasked))
         missed = [answer for answer in self.answers if answer.expected and not answer.holds(answer.full)]
-        lines += [
-            f"the full prompt misses: {answer.question} expected {answer.expected!r}, got {answer.full!r}"
-            for answer in missed
-        ]
+        lines += [_wrong("the full prompt misses", answer, answer.full) for answer in missed]
         return lines
 
     @property
@@ -265,6 +260,10 @@ class Report:
             "own": [asdict(answer) | {"lost": answer.lost} for answer in self.own],
             "warnings": self.warnings,
         }
+
+
+def _wrong(what: str, answer: Answer, reply: str) -> str:
+    return f"{what}: {answer.question} expected {in_words(answer.expected or '')!r}, got {reply!r}"
 
 
 def _milliseconds(seconds: float) -> str:
