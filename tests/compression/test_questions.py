@@ -90,11 +90,11 @@ def test_unasked_parts_are_named_by_their_headings_or_first_words():
     text = "It's one two three four five six.\n\nShort one.\n\n# Sheds: new\n\nA b.\n\n- c d\n- e f\n"
     labels = [part.label for part in parts_of(text)]
     names = '"It\'s one two three four five ...", "Short one.", "Sheds: new"'
-    assert unasked_line(labels) == f"{len(labels)} parts of the text were not asked about: {names}"
-    assert unasked_line(labels[1:2]) == '1 part of the text was not asked about: "Short one."'
+    assert unasked_line(labels) == f"no question counts on {len(labels)} parts of the text: {names}"
+    assert unasked_line(labels[1:2]) == 'no question counts on 1 part of the text: "Short one."'
     many = unasked_line([f"prose 'part {number}'" for number in range(7)])
     assert many.endswith('"part 3", "part 4"; report.json names all')
-    assert many.startswith("7 parts of the text were")
+    assert many.startswith("no question counts on 7 parts of the text: ")
 
 
 def test_marks_and_headings_are_not_asked_for():

@@ -61,7 +61,7 @@ def test_lost_facts_unasked_parts_and_misses_of_the_full_prompt_are_named():
     assert described.headline == "facts kept: 1 of 2, between 9% and 91% of all such facts"
     assert described.details == [
         "lost: Who? expected 'Ann or Quill', got 'Dorn'",
-        '1 part of the text was not asked about: "Care"',
+        'no question counts on 1 part of the text: "Care"',
         "the full prompt misses: Where? expected 'Rome', got 'in Oslo'",
     ]
 

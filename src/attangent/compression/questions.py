@@ -238,11 +238,11 @@ def unasked_parts(text: str, questions: Sequence[Question]) -> list[str]:
 
 
 def unasked_line(labels: Sequence[str]) -> str:
-    """Return a line that names the parts on which there is no question, from their labels."""
-    verb = "part of the text was" if len(labels) == 1 else "parts of the text were"
+    """Return a line that names the parts on which no question counts, from their labels."""
+    parts = "1 part" if len(labels) == 1 else f"{len(labels)} parts"
     names = list(dict.fromkeys(map(_name_of, labels)))
     others = "; report.json names all" if len(names) > _SHOWN_PARTS else ""
-    return f"{len(labels)} {verb} not asked about: {', '.join(names[:_SHOWN_PARTS])}{others}"
+    return f"no question counts on {parts} of the text: {', '.join(names[:_SHOWN_PARTS])}{others}"
 
 
 def _name_of(label: str) -> str:
