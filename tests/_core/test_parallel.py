@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import threading
 import warnings
 from pathlib import Path
 
@@ -147,3 +148,23 @@ def test_a_local_cluster_is_started_and_stopped():
     with dask_client("local") as client:
         assert client.submit(sum, [1, 2, 3]).result() == 6
     assert client.status == "closed"
+
+
+def test_errors_of_a_pools_own_thread_are_not_printed_while_it_ends(monkeypatch):
+    reported = []
+    monkeypatch.setattr(threading, "excepthook", lambda error: reported.append(error.thread.name))
+
+    def fail(name):
+        thread = threading.Thread(target=lambda: 1 / 0, name=name)
+        thread.start()
+        thread.join()
+
+    with parallel._silent(parallel._POOL_THREAD):
+        fail(parallel._POOL_THREAD)
+        fail("another")
+    fail(parallel._POOL_THREAD)
+    assert reported == ["another", parallel._POOL_THREAD]
+    pool = parallel._new_pool(1)
+    pool.submit(int).result()
+    assert pool._executor_manager_thread.name == parallel._POOL_THREAD
+    parallel._end(pool)

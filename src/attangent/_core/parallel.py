@@ -16,6 +16,7 @@ from attangent._core.errors import AttangentError
 
 ATTEMPTS = 3
 """Attempts per task whose process dies."""
+_POOL_THREAD = "ExecutorManagerThread"
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 CONNECT_SECONDS = 10.0
 PATIENCE_SECONDS = 30.0
@@ -70,7 +71,7 @@ def _on_pool(
                 result = future.result()
                 yield running.pop(future), result
     finally:
-        pool.shutdown(wait=True, kill_workers=True)
+        _end(pool)
 
 
 def _alone(work: Callable[[_Task], _Result], task: _Task, died: Callable[[_Task], _Result]) -> _Result:
@@ -82,8 +83,33 @@ def _alone(work: Callable[[_Task], _Result], task: _Task, died: Callable[[_Task]
         except BrokenProcessPool:
             continue
         finally:
-            pool.shutdown(wait=True, kill_workers=True)
+            _end(pool)
     return died(task)
+
+
+def _end(pool: Any) -> None:
+    """End a pool and its processes."""
+    with _silent(_POOL_THREAD):
+        pool.shutdown(wait=True, kill_workers=True)
+
+
+@contextlib.contextmanager
+def _silent(name: str) -> Iterator[None]:
+    """Print no errors of threads of this name.
+
+    After Ctrl-C a pool's own thread may fail, since processes that it is about to kill have ended already.
+    """
+    report = threading.excepthook
+
+    def report_others(error: threading.ExceptHookArgs) -> None:
+        if error.thread is None or error.thread.name != name:
+            report(error)
+
+    threading.excepthook = report_others
+    try:
+        yield
+    finally:
+        threading.excepthook = report
 
 
 def _new_pool(workers: int) -> Any:
