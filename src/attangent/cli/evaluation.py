@@ -9,7 +9,7 @@ import typer
 from attangent._core.files import writing
 from attangent._core.tables import check_table
 from attangent.cli.common_options import AsJson, Quiet
-from attangent.cli.forecasting import DIGITS, id_column, print_notes
+from attangent.cli.forecasting import DIGITS, DateColumn, IdColumn, id_column, print_notes
 from attangent.cli.output import records
 from attangent.forecast import Gaps
 
@@ -34,20 +34,11 @@ def evaluate(
         ),
     ],
     horizon: Annotated[int, typer.Option(help="Number of steps ahead.")],
-    id_: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            help="Column of ids, or several (store,item), for a file with one row per series and time. "
-            "Default: unique_id.",
-        ),
-    ] = None,
+    id_: IdColumn = None,
     target: Annotated[
         str | None, typer.Option(help="Column of values. Default: every numeric column; y with --id.")
     ] = None,
-    date: Annotated[
-        str | None, typer.Option(help="Column of times. Default: the only column of dates.")
-    ] = None,
+    date: DateColumn = None,
     period: Annotated[int | None, typer.Option(hidden=True, help="Number of steps per season.")] = None,
     windows: Annotated[
         int, typer.Option(help="Number of earlier ends to forecast from, a horizon apart.")

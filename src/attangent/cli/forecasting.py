@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 
     from attangent.forecast import SeriesForecast, SeriesForecaster
 
+IdColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        help="Column of ids, or several (store,item), for a file with one row per series and time. "
+        "Default: unique_id.",
+    ),
+]
+DateColumn = Annotated[str | None, typer.Option(help="Column of times. Default: the only column of dates.")]
 DIGITS = "%.10g"
 """Digits of numbers in CSV files: enough for totals that equal the sums of their series."""
 
@@ -44,17 +53,8 @@ def forecast(
         list[str] | None,
         typer.Option(help="Column to forecast; repeat for more. Default: every numeric column; y with --id."),
     ] = None,
-    id_: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            help="Column of ids, or several (store,item), for a file with one row per series and time. "
-            "Default: unique_id.",
-        ),
-    ] = None,
-    date: Annotated[
-        str | None, typer.Option(help="Column of times. Default: the only column of dates.")
-    ] = None,
+    id_: IdColumn = None,
+    date: DateColumn = None,
     period: Annotated[
         int | None,
         typer.Option(help="Number of steps per season, e.g. 12 for months. Default: from the calendar."),

@@ -1,4 +1,4 @@
-"""What several commands print: tables, rows for JSON, and what to do next."""
+"""Output shared by several commands: tables, rows for JSON, and the next command to type."""
 
 import json
 import sys

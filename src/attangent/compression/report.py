@@ -137,7 +137,7 @@ class Report:
 
     @property
     def details(self) -> list[str]:
-        """Return lines on what was lost and where no question counts."""
+        """Return lines on lost answers and on parts without a question that counts."""
         lost = [answer for answer in self.own if answer.lost]
         lines = [self._gain] if self.decode else []
         lines += [_wrong("lost", answer, answer.compressed) for answer in lost[:_SHOWN]]

@@ -63,7 +63,7 @@ Match = re.Match[str]
 Rule = tuple[re.Pattern[str], Callable[..., "Form | None"]]
 # A question and the words that answer it.
 Form = tuple[str, str]
-# Openings of questions that are answered by a clause, of whose words any of these many proves the answer.
+# Openings of questions that a clause answers; any of its most telling words proves the answer.
 _ASKS_FOR_CLAUSE = ("What happens", "What must be done", "What is the exception")
 _ALTERNATIVES = 3
 _SHORT_WORD = 4
@@ -225,7 +225,7 @@ def _subject(match: Match) -> str:
 
 
 def _inside(subject: str) -> str:
-    """Return the subject of a sentence as it is written inside a question: common nouns in lower case."""
+    """Return the subject of a sentence in the form for a question: common nouns in lower case."""
     first, _, rest = subject.partition(" ")
     if first in ("The", "A", "An", "Our", "Your", "Every", "Each"):
         return subject[0].lower() + subject[1:]

@@ -29,7 +29,7 @@ _DISCARD_SECONDS = 2.0
 _DIGITS = 18
 """Number of digits of a declared length that are read: more say the same."""
 _OPEN = ("/", "/health", "/favicon.ico")
-"""Paths that need no key, beside the files of the page; they show nothing of the models and prefixes."""
+"""Paths that need no key; nor do the files of the page. They show nothing of the models and prefixes."""
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",

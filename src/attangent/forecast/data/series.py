@@ -257,7 +257,7 @@ def _listed(names: list[str], text: str) -> str:
 
 
 def _positions(rows: pd.DataFrame, step: TimeStep, notes: list[str]) -> tuple[pd.DataFrame, Integers]:
-    """Return the rows on one grid, and their positions; two of one series are so many steps apart."""
+    """Return the rows on one grid, and their positions on it, counted in steps."""
     same = _same(rows)
     gaps = np.diff(step.units(pd.Index(rows["time"])))
     off = np.flatnonzero(same & ((np.abs(gaps - np.round(gaps)) > SNAP) | (np.round(gaps) < 1)))

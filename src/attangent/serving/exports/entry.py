@@ -28,7 +28,7 @@ _LARGEST = 1 << 26
 
 
 Complete = Callable[[Sequence[int], int], str]
-"""Returns the most likely text of at most so many tokens after these."""
+"""A function of tokens and a maximum length that returns the most likely text after them."""
 
 
 @dataclass(frozen=True)

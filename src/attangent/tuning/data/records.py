@@ -93,7 +93,7 @@ def _text_rows(file: TextIO, kind: str, path: Path) -> Iterator[dict[str, Any]]:
 def _delimiter(file: TextIO) -> str:
     """Return the separator of a table: the most frequent of comma, semicolon and tab in its header.
 
-    Excel may name it in a line of its own before the header (`sep=;`), which is skipped.
+    Excel may name it in a line before the header (`sep=;`), which is skipped.
     """
     header = file.readline()
     named = _SEPARATOR.fullmatch(header)
