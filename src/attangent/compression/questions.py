@@ -11,13 +11,10 @@ import torch
 
 from attangent._core.random import generator
 from attangent.compression.matching import DENIAL, SMALL, holds_words
-from attangent.compression.sentence_questions import (
-    AskedFact,
-    sentence_facts,
-    telling_word,
-    telling_words,
-    with_subjects,
-)
+from attangent.compression.rules import AskedFact, sentence_facts
+from attangent.compression.rules.answers import telling_word, telling_words
+from attangent.compression.rules.clauses import with_subjects
+from attangent.compression.rules.german import is_german
 from attangent.compression.text import sentences_of
 
 MOST_FACTS = 56
@@ -255,13 +252,6 @@ def _name_of(label: str) -> str:
         return f'"{heading}"'
     words = literal_eval(quoted)
     return f'"{words} ..."' if len(words.split()) == _LABEL_WORDS else f'"{words}"'
-
-
-def is_german(text: str) -> bool:
-    """Return whether a text has more German than English function words."""
-    words = Counter(re.findall(r"\w+", text.casefold()))
-    german = sum(words[word] for word in ("der", "die", "das", "und", "ist", "nicht", "ein", "mit", "für"))
-    return german > sum(words[word] for word in ("the", "and", "is", "of", "to", "with", "for"))
 
 
 def part_facts(part: Part, german: bool = False) -> list[AskedFact]:

@@ -1,0 +1,75 @@
+"""Questions made of single English sentences, and the words that answer them."""
+
+import pytest
+
+from attangent.compression.matching import DENIAL
+from attangent.compression.rules import sentence_facts
+
+
+@pytest.mark.parametrize(
+    ("sentence", "question", "answer"),
+    [
+        ("The mayor of Quillan is Beatrix Sorley.", "Who is the mayor of Quillan?", "Beatrix|Sorley"),
+        ("The river is called the Tamsin.", "What is the river called?", "Tamsin"),
+        ("A full membership costs 18 euros a month.", "How much does a full membership cost?", "18"),
+        ("The deposit is 50 euros.", "How much is the deposit?", "50"),
+        ("The bridge was built in 1786 of stone.", "When was the bridge built?", "1786"),
+        ("The kitchen is in the basement.", "Where is the kitchen?", "basement"),
+        ("The tour is on Saturdays.", "When is the tour?", "Saturdays"),
+        ("The choir is led by Ann Lee on Mondays.", "Who leads the choir?", "Ann|Lee"),
+        ("The club has 340 members.", "How many members does the club have?", "340"),
+        ("The ferry sails on Tuesdays.", "When does the ferry sail?", "Tuesdays"),
+        ("The crossing takes two hours.", "How long does the crossing take?", "two"),
+        ("The filter is cleaned every six months.", "How often is the filter cleaned?", "six"),
+        ("The books may be kept for four weeks.", "For how long may the books be kept?", "four"),
+        ("The unit weighs 96 kilograms.", "How many kilograms does the unit weigh?", "96"),
+        ("A member may have twelve items.", "How many items may a member have?", "twelve"),
+        ("If the login fails, the router locks itself.", "What happens if the login fails?", "router|locks"),
+        ("They refuse a claim if the form is lost.", "What happens if the form is lost?", "refuse|claim"),
+        ("Staff must not smoke in the yard.", "May staff smoke in the yard?", DENIAL),
+        ("The fund is not paid during this time.", "Is the fund paid during this time?", DENIAL),
+        ("Never open the red valve.", "May I open the red valve?", DENIAL),
+        (
+            "Alcohol is allowed on Fridays, unless clients are present.",
+            "What is the exception to this rule: alcohol is allowed on Fridays?",
+            "clients|present",
+        ),
+        ("Every employee has 26 days.", "How many days does every employee have?", "26"),
+        ("Claims must be sent within 45 days.", "Within how many days must claims be sent?", "45"),
+        ("Flights must be approved by the director.", "Who must approve flights?", "director"),
+        ("The laundry is washed on Tuesdays.", "When is the laundry washed?", "Tuesdays"),
+        ("The stove switches off after forty minutes.", "When does the stove switch off?", "forty"),
+        ("The car must be returned to Torben Ruud.", "Who must the car be returned to?", "Torben|Ruud"),
+        ("Complaints go to the works council.", "Who do complaints go to?", "council"),
+        ("Special leave cannot be paid out.", "Can special leave be paid out?", DENIAL),
+        ("Up to five days may be carried over.", "How many days may be carried over?", "five"),
+        ("The mill was built in 1786 by Ann Lee.", "Who built the mill?", "Ann|Lee"),
+        ("The sauna holds nine people and is cleaned on Monday.", "When is the sauna cleaned?", "Monday"),
+        (
+            "The sauna holds nine people and is cleaned on Monday.",
+            "How many people does the sauna have?",
+            "nine",
+        ),
+        ("The meeting is on Tuesday at ten in room Birch.", "When is the meeting?", "Tuesday"),
+        ("A berth costs 1,450 euros for up to nine metres.", "How much does a berth cost?", "1,450"),
+        ("Messages wait in a queue called outbox.", "What is the queue called?", "outbox"),
+        ("Contractors have no paid leave.", "Do contractors have paid leave?", DENIAL),
+        ("A message is tried five times.", "How many times is a message tried?", "five"),
+        ("The tower is 17 metres high.", "How high is the tower?", "17"),
+        ("The queue is stored in Redis.", "Where is the queue stored?", "Redis"),
+        ("Trailers must be booked ten days ahead.", "How many days ahead must trailers be booked?", "ten"),
+        ("The tiller must be booked by email.", "How must the tiller be booked?", "email"),
+        ("Report leaks to Dana Whitfield, phone 555.", "Who do I report leaks to?", "Dana|Whitfield"),
+        ("Put weeds into bin 5.", "Where do I put weeds?", "5"),
+        ("Slug pellets are forbidden.", "Are slug pellets allowed?", DENIAL),
+        ("The hall is open from 7 a.m. to 9 p.m.", "From when is the hall open?", "7"),
+        ("Routes are planned by Eva Lind.", "Who plans routes?", "Eva|Lind"),
+        ("Fares are supplied by Eva Lind.", "Who supplies fares?", "Eva|Lind"),
+    ],
+)
+def test_a_sentence_becomes_the_question_that_it_answers(sentence, question, answer):
+    assert any(fact.expected == answer and question in fact.forms for fact in sentence_facts(sentence))
+
+
+def test_what_is_too_long_for_a_sentence_is_left_alone():
+    assert sentence_facts("The club costs " + "on a " * 200 + "4") == []
