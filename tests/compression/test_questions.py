@@ -58,6 +58,36 @@ def test_a_value_with_a_unit_is_asked_for_as_a_number():
     assert asked(text) >= {("Rye: oven?", "240"), ("Roll: oven?", "sensor")}
 
 
+def test_a_number_is_expected_without_its_unit():
+    text = "| Plot | Size | Speed |\n|---|---|---|\n| Full | 240 m² | 10 Gbit |\n"
+    assert asked(text) >= {("What is the size of Full?", "240"), ("What is the speed of Full?", "10")}
+
+
+def test_columns_in_the_plural_have_their_verb_in_the_plural():
+    assert asked("| car | seats |\n|---|---|\n| Bison | 3 |\n") >= {("What are the seats of Bison?", "3")}
+
+
+def test_a_step_is_its_first_sentence_without_the_verb():
+    text = (
+        "1. Measure the depth. The pump works down to 46 metres.\n2. Screw the brass valve onto the outlet.\n"
+    )
+    assert asked(text) == {("What is step 1?", "depth"), ("What is step 2?", "brass|valve|outlet")}
+
+
+def test_what_a_sign_means_is_asked_for():
+    text = "- Two beeps: channel B is dry.\n- E5: the turner is blocked. Take out the tray.\n"
+    assert asked(text) >= {("What do Two beeps mean?", "B"), ("What does E5 mean?", "blocked")}
+
+
+def test_an_order_is_not_asked_for_as_a_thing():
+    assert asked("- Glass: clean with vinegar.\n") == {("Glass?", "vinegar")}
+
+
+def test_speakers_of_a_chat_are_not_asked_for():
+    questions = asked("Ivo: The tests are slow in winter.\n")
+    assert not any("Ivo" in question for question, _ in questions)
+
+
 def test_second_forms_follow_the_first():
     questions = [Question("a?", "x", 0), Question("b?", "x", 0), Question("c?", "y", 4)]
     assert [[question.text for question in form] for form in forms_of(questions)] == [["a?", "c?"], ["b?"]]

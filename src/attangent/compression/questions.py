@@ -12,7 +12,7 @@ import torch
 from attangent._core.random import generator
 from attangent.compression.matching import DENIAL, SMALL, holds_words
 from attangent.compression.rules import AskedFact, sentence_facts
-from attangent.compression.rules.answers import telling_word, telling_words
+from attangent.compression.rules.answers import NUMBER, telling_word, telling_words
 from attangent.compression.rules.clauses import with_subjects
 from attangent.compression.rules.german import is_german
 from attangent.compression.text import sentences_of
@@ -24,6 +24,9 @@ _COMMON = 2
 _LONGEST_VALUE = 4
 _LONGEST_TERM = 6
 _TERM = re.compile(r"^(?P<term>[^.:;]{2,60}?)\s*(?:[:=]|\s[–—-])\s+(?P<value>\S.*)$")
+_FINITE = re.compile(r" (?:is|are|was|were|has|have) ")
+_PLURAL = re.compile(r"[^isu]s$")
+_NEXT_SENTENCE = re.compile(r"(?<=[.;]) ")
 _STEP = re.compile(r"^\s*(?P<number>\d{1,3})[.)]\s+(?P<step>.+)$")
 _ASSIGNED = re.compile(
     r"""^\s*(?:const |let |var |export |set )?["']?(?P<name>[A-Za-z_][\w.-]*)["']?\s*"""
@@ -279,11 +282,12 @@ def _table_facts(part: Part, german: bool) -> Iterator[AskedFact]:
                 continue
             column = header if header.isupper() else header[0].lower() + header[1:]
             is_noun = len(column.split()) <= 2 and column.split()[0] not in SMALL
+            be = "are" if _PLURAL.search(column) else "is"
             by_row = f"{row[0]}: {column}?"
             if german:
                 yield AskedFact(value, (f"Was steht bei {row[0]} unter {header}?", by_row))
             else:
-                question = f"What is the {column} of {row[0]}?"
+                question = f"What {be} the {column} of {row[0]}?"
                 yield AskedFact(value, (question, by_row) if is_noun else (by_row,))
 
 
@@ -292,24 +296,39 @@ def _term_facts(line: str, german: bool) -> Iterator[AskedFact]:
     match = _TERM.match(re.sub(r"^\s*[-*+•]\s+", "", line))
     if match is None or len(match["term"].split()) > _LONGEST_TERM:
         return
-    value = _value(match["value"].rstrip("."))
-    if value:
+    value = re.split(_NEXT_SENTENCE, match["value"])[0].rstrip(".")
+    # "Ann: The tests are slow" in a chat says who speaks.
+    if _value(value) and (_ITEM.match(line) or not _FINITE.search(value)):
         term = match["term"].strip()
-        article = "" if term.split()[0].casefold() in SMALL or term[:1].isdigit() else "the "
-        question = f"Was steht bei {term}?" if german else f"What is {article}{term}?"
-        long = len(match["value"].split()) > _LONGEST_VALUE and not german
-        yield AskedFact(value, (f"{term}?",) if long else (question, f"{term}?"))
+        yield AskedFact(_value(value), (*_term_question(term, value, german), f"{term}?"))
+
+
+def _term_question(term: str, value: str, german: bool) -> list[str]:
+    """Return the question that a person would ask about a term, or none if the value may be an order."""
+    if german:
+        return [f"Was steht bei {term}?"]
+    if _FINITE.search(value) and not _FINITE.search(term):
+        return [f"What {'do' if _PLURAL.search(term) else 'does'} {term} mean?"]
+    is_noun = len(value.split()) == 1 or re.match(rf"{NUMBER}|[^a-z]|(?:the|an?) ", value)
+    if len(value.split()) > _LONGEST_VALUE or not is_noun:
+        return []
+    is_name = term.split()[0].casefold() in SMALL or term[:1].isdigit()
+    return [f"What is {term}?" if is_name else f"What is the {term}?"]
 
 
 def _step_facts(part: Part, german: bool) -> Iterator[AskedFact]:
     """Yield the facts of numbered steps."""
     for line in part.lines:
         match = _STEP.match(line)
-        word = "|".join(telling_words(match["step"])) if match else ""
-        if match and word:
-            under = f" ({part.heading})" if part.heading else ""
-            english = f"What is step {match['number']}{under}?"
-            yield AskedFact(word, (f"Was ist Schritt {match['number']}{under}?" if german else english,))
+        if match is None:
+            continue
+        # An order begins with its verb, and what comes after it is a remark.
+        order = re.split(_NEXT_SENTENCE, match["step"])[0]
+        words = telling_words(order.partition(" ")[2])
+        under = f" ({part.heading})" if part.heading else ""
+        step = "Was ist Schritt" if german else "What is step"
+        if words:
+            yield AskedFact("|".join(words), (f"{step} {match['number']}{under}?",))
 
 
 def _code_facts(part: Part) -> Iterator[AskedFact]:

@@ -12,7 +12,7 @@ from attangent.compression.rules.german import is_german
         ("Eine Tageskarte kostet 12,50 Euro.", "Was kostet eine Tageskarte?", "12,50"),
         ("Der Fluss heißt Tamsin.", "Wie heißt der Fluss?", "Tamsin"),
         ("Der Jahresbeitrag beträgt 45 Euro.", "Wie hoch ist der Jahresbeitrag?", "45"),
-        ("Die Fahrt dauert 9 Stunden.", "Wie lange dauert die Fahrt?", "Stunden"),
+        ("Die Fahrt dauert 9 Stunden.", "Wie lange dauert die Fahrt?", "9"),
         ("Das Haus öffnet um 9 Uhr.", "Wann beginnt das Haus?", "9"),
         ("Die Leiterin ist Anna Lind.", "Wer ist die Leiterin?", "Anna|Lind"),
         ("Das Rathaus steht neben der Mühle.", "Wo ist das Rathaus?", "Mühle"),

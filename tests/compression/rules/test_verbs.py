@@ -31,6 +31,6 @@ def test_the_third_person_has_its_base_form_as_infinitive(base):
     assert infinitive(third_person(base)) == base
 
 
-@pytest.mark.parametrize("word", ["is", "has", "glass", "weigh"])
+@pytest.mark.parametrize("word", ["is", "was", "glass", "weigh"])
 def test_other_words_have_no_infinitive(word):
     assert infinitive(word) == ""

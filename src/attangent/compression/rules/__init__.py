@@ -1,5 +1,6 @@
 """Rules that turn a sentence into questions, each with the words that answer it."""
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -7,13 +8,14 @@ from attangent.compression.matching import DENIAL
 from attangent.compression.rules.answers import (
     plain_word,
     telling_number,
+    telling_person,
     telling_time,
     telling_word,
     telling_words,
     with_first_name,
 )
 from attangent.compression.rules.clauses import clauses_of
-from attangent.compression.rules.conditions import CONDITIONS, LAST_RULES
+from attangent.compression.rules.conditions import CONDITIONS, DENIALS, LAST_RULES
 from attangent.compression.rules.german import GERMAN
 from attangent.compression.rules.rule import Form, first_form
 from attangent.compression.rules.statements import STATEMENTS
@@ -21,7 +23,7 @@ from attangent.compression.rules.statements import STATEMENTS
 # Maximum letters of a sentence: longer text is no sentence, and patterns take long on it.
 _LONGEST = 600
 _ASKS_FOR_CLAUSE = ("What happens", "What must be done", "What is the exception")
-_ASKS_FOR_NUMBER = ("How ", "For how long", "By how much", "Within how many")
+_ASKS_FOR_NUMBER = ("How ", "For how", "By how much", "Within how many")
 _ASKS_FOR_TIME = ("When", "From when", "Until when", "By when")
 
 
@@ -57,8 +59,11 @@ def _questions(sentence: str, german: bool) -> Iterator[Form]:
         return
     sentence = sentence.replace("annot ", "an not ")
     forms = first_form(sentence, CONDITIONS)
+    # "Alcohol is not paid, unless clients are present" denies nothing; nor does "the lid is not closed" as
+    # the meaning of a lamp.
+    is_rule = sentence[:1].isupper() and not re.search(r"\b(?:unless|except|apart from)\b", sentence)
     for clause in clauses_of(sentence):
-        forms += first_form(clause, STATEMENTS)
+        forms += first_form(clause, [*DENIALS, *STATEMENTS] if is_rule else STATEMENTS)
     yield from forms or first_form(sentence, LAST_RULES)
 
 
@@ -68,9 +73,11 @@ def _expected(question: str, answer: str, sentence: str) -> str:
         return answer
     if question.startswith(_ASKS_FOR_CLAUSE):
         known = {word.casefold() for word in map(plain_word, question.split())}
-        return "|".join(word for word in telling_words(answer) if word.casefold() not in known)
+        return "|".join(telling_words(answer, known))
     if question.startswith(_ASKS_FOR_TIME):
         return telling_time(answer)
     if question.startswith(_ASKS_FOR_NUMBER):
         return telling_number(answer)
+    if question.startswith("Who "):
+        return telling_person(answer, sentence)
     return with_first_name(telling_word(answer), sentence)

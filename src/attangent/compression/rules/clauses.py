@@ -16,7 +16,7 @@ _VERBS = (
     "ends|leaves|measures|works|pays|runs|sends|stands|hangs|lies|goes|needs|reads|answers|expires?|meets|removes"
 )
 _SUBJECT = re.compile(
-    rf"^(?P<subject>(?!(?i:{_NOT_SUBJECTS})\b)[A-Z][\w'-]*(?: (?!(?:{_VERBS}|and|or) )[\w'/-]+){{0,7}})"
+    rf"^(?P<subject>(?!(?i:{_NOT_SUBJECTS})\b)[A-Z][\w'-]*(?: (?!(?:{_VERBS}|and|or) )[\w'/.-]+){{0,7}})"
     rf" (?:{_VERBS}) "
 )
 _TIME_AND_AGENT = re.compile(
@@ -30,7 +30,7 @@ _COMMON_NOUN = re.compile(r"[a-z](?:s|tion|ment|ity|ing|age|ance|ness|ey)$")
 
 SUBJECT = (
     rf"(?P<what>(?!(?i:{_NOT_SUBJECTS})\b)(?:(?:the|a|an|our|your|each|every)\b|[A-Z]|[a-z]+(?= costs?\b))"
-    r"(?:(?! (?:is|are|was|were|has|have|can|may|must) )[^,;:()]){0,70}?)"
+    r"(?:(?! (?:is|are|was|were|has|have|can|may|must|then) )[^,;:()]){0,70}?(?<! and)(?<! or)(?<! but))"
 )
 """Pattern of the subject with which a clause begins."""
 
@@ -42,10 +42,13 @@ def clauses_of(sentence: str) -> list[str]:
         >>> clauses_of("The club has nine boats and is run by Greta Lomax.")
         ['The club has nine boats', 'The club is run by Greta Lomax']
     """
-    parts = re.split(
-        r"[,;]? (?:and|but|while) (?=(?:the|a|an|each|every) )|, (?=the \w+ (?:is|are|was|were) )|; ",
-        sentence,
+    joints = (
+        "[,;]? (?:and|but) (?=(?:the|a|an|each|every) )",
+        "[,;] while (?=(?:the|a|an|each|every) )",
+        r", (?=the \w+ (?:is|are|was|were) )",
+        "; ",
     )
+    parts = re.split("|".join(joints), sentence)
     return [clause for part in parts for clause in _by_verb(part.strip().rstrip(".!;:"))]
 
 

@@ -60,10 +60,10 @@ def filled(template: str, match: Match) -> str:
     fields = match.groupdict(default="")
     verb, _, be = fields.pop("verb", "").partition(" ")
     what = in_question(fields.pop("what", ""))
-    base = infinitive(verb)
+    do = "does" if verb.endswith("s") else "do"
+    base = infinitive(verb) if do == "does" else verb
     if "{base}" in template and not base:
         return ""
-    do = "does" if verb.endswith("s") else "do"
     question = template.format(what=what, verb=verb, be=be, do=do, base=base, **fields)
     return " ".join(question.split()).replace(" ?", "?")
 

@@ -4,37 +4,46 @@ import re
 from collections.abc import Sequence
 
 from attangent.compression.matching import NUMBERS
-from attangent.compression.rules.answers import NUMBER, TIME
+from attangent.compression.rules.answers import DURATION, NUMBER, TIME
 from attangent.compression.rules.clauses import SUBJECT
 from attangent.compression.rules.rule import Ask, Form, Match, Rule, answer_in, filled, rule
 from attangent.compression.rules.verbs import DONE, base_form, past_tense, third_person
 
 _NUMBER_WORDS = "|".join(NUMBERS)
-_COUNT = rf"(?P<answer>\d[\d,.]*|(?i:{_NUMBER_WORDS})) (?P<things>[a-z-]+s|people|children)\b"
+_THINGS = r"(?P<things>(?!thirds|quarters|halves)[a-z-]+s|people|children)\b"
+_COUNT = rf"(?P<answer>\d[\d,.]*|(?i:{_NUMBER_WORDS})) {_THINGS}"
 _ABOUT = "(?:at most|at least|up to|about)"
 _MONEY = r"(?:[$€£]|\b(?:euros?|dollars?|pounds?|cents?|crowns?|francs?|pence)\b)"
 _MEANS = r"(?i:(?:e-?mail|phone|post|letter|card|hand|cash|bank|train|bus)\b)"
-_PLACES = "in|on|at|under|behind|next to|above|beside|near|across|between|opposite"
+# "Jury service is paid in full" names no place: without an article, only names, numbers and plurals do.
+_IN_PLACE = (
+    r"(?:(?:in|on|at) "
+    r"(?=(?:front of|the|an?|our|your|his|her|its|their|every|each|both|[a-z]+s)\b|(?:[a-z]+ )?[A-Z\d/])|"
+    r"(?:under|behind|next to|above|beside|near|across|between|opposite) )"
+)
 _PERSON = re.compile(r"^((Mr|Mrs|Ms|Dr|Prof)\. |Professor |Doctor )?[A-Z][\w'-]+( [A-Z][\w'-]+){1,2}$")
 _BE = "(?P<verb>is|are|was|were)"
 _MAY_BE = r"(?P<verb>is|are|was|were|(?:must|may|can|should|will) be)"
+# A person, without the time and place of the deed.
+_WHOM = (
+    r"(?P<answer>.+?)(?: (?:in|at|on|within|after|before|during|until|from|for|with|every|unless|if)\b.*)?"
+)
 _PASSIVE = "{verb} {what} {be} {done}"
 
 
 def _cost(match: Match) -> Form | None:
-    # "The hall holds 120 people and costs 65 euros": the words before the verb are no subject.
-    if re.search(r"\d", match["what"]) or match["what"].endswith(" and"):
+    # "Up to 20 people costs 65 euros": the words before the verb are no subject.
+    if re.search(r"\d", match["what"]):
         return None
     return filled("How much {do} {what} cost?", match), answer_in(match)
 
 
 def _by_whom(match: Match) -> Form:
-    name = re.match(r"(?:the )?(?:[A-Z][\w'-]*\.? ?|aunt |uncle )+", match["answer"])
-    return _who(match), name[0] if name else answer_in(match)
+    """Ask for the agent of a passive clause: "Who reviews the code?" if somebody reviews it."""
+    return _active_question(match), answer_in(match)
 
 
-def _who(match: Match) -> str:
-    """Ask for the agent of a passive clause: "Who reviews the code?" if it is reviewed by somebody."""
+def _active_question(match: Match) -> str:
     verb, _, be = match["verb"].partition(" ")
     participle, _, particle = match["done"].partition(" ")
     base = base_form(participle)
@@ -47,13 +56,9 @@ def _who(match: Match) -> str:
     return filled(f"Who {active} {{what}} {particle}?", match)
 
 
-def _where(match: Match) -> Form | None:
+def _where(match: Match) -> Form:
     verb = match["verb"]
     be = verb if verb in ("was", "were") else "are" if verb in ("are", "stand", "hang", "lie") else "is"
-    if re.match(TIME, match["answer"]):
-        return filled(f"When {be} {{what}}?", match), match["answer"]
-    if re.match(NUMBER, match["answer"]):
-        return None
     return filled(f"Where {be} {{what}}?", match), answer_in(match)
 
 
@@ -70,13 +75,6 @@ def _is(match: Match) -> Form | None:
     return filled(opening + " {verb} {what}?", match), answer
 
 
-def _to_whom(match: Match) -> Form:
-    receiver = re.split(r" (?:in|at|on) ", match["answer"])[0]
-    if match["verb"].startswith("go"):
-        return filled("Who {do} {what} go to?", match), receiver
-    return filled("Who {verb} {what} {be} to?", match), receiver
-
-
 def _statement(rest: str, ask: str | Ask) -> Rule:
     """Return a rule on clauses that have a subject and then `rest`."""
     return rule(f"^{SUBJECT} {rest}$", ask)
@@ -89,24 +87,26 @@ STATEMENTS: Sequence[Rule] = (
     ),
     _statement(rf"(?P<verb>costs?) (?P<answer>.*\d.*|.*\b(?:{_NUMBER_WORDS})\b.*|nothing.*)", _cost),
     _statement(rf"{_BE} called (?P<answer>.+)", "What {verb} {what} called?"),
-    _statement(rf"{_BE} {DONE} by (?P<answer>(?:the|a|an) .+|[A-Z].+)", _by_whom),
-    _statement(rf"(?P<verb>was|were) {DONE} (?:in|on) (?:\w+ )?(?P<answer>\d{{4}})\b.*", f"When {_PASSIVE}?"),
-    _statement(rf"(?P<verb>is|are|was|were|stands?|hangs?|lies?) (?:{_PLACES}) (?P<answer>.+)", _where),
+    _statement(rf"{_BE} (?:in|on|at) (?P<answer>{TIME}.*)", "When {verb} {what}?"),
+    _statement(
+        rf"(?P<verb>is|are|was|were|stands?|hangs?|lies?) {_IN_PLACE}(?P<answer>(?!{NUMBER}|{TIME}).+)",
+        _where,
+    ),
     _statement(rf"{_BE} {DONE} (?P<answer>\d+|{_NUMBER_WORDS}) times\b.*", f"How many times {_PASSIVE}?"),
-    _statement(rf"(?P<verb>has|have|holds|carries) {_COUNT}.*", "How many {things} {do} {what} have?"),
     _statement(
         r"(?P<verb>starts|begins|opens|closes|leaves|ends|sails|meets|arrives|departs)(?: .*)?? "
         rf"(?:at|on|from|in) (?P<answer>{TIME}.*)",
         "When does {what} {base}?",
     ),
-    _statement(rf"takes (?P<answer>{NUMBER}.*)", "How long does {what} take?"),
+    _statement(rf"takes (?P<answer>{DURATION}.*)", "How long does {what} take?"),
     _statement(
         rf"{_BE} {DONE} (?P<answer>(?:every|once|twice) .+?)(?: (?:by|in|at|on|with) .*)?",
         f"How often {_PASSIVE}?",
     ),
-    _statement(rf"{_MAY_BE} {DONE} for (?P<answer>{NUMBER}.*)", f"For how long {_PASSIVE}?"),
+    _statement(rf"{_MAY_BE} {DONE} for (?P<answer>{DURATION}.*)", f"For how long {_PASSIVE}?"),
+    _statement(rf"{_MAY_BE} {DONE} for (?P<answer>(?={NUMBER}).*{_MONEY}.*)", f"For how much {_PASSIVE}?"),
     _statement(rf"{_MAY_BE} {DONE} by (?P<answer>{_MEANS}.*)", f"How {_PASSIVE}?"),
-    _statement(rf"{_MAY_BE} {DONE} by (?P<answer>.*{_MONEY}.*)", f"By how much {_PASSIVE}?"),
+    _statement(rf"{_MAY_BE} {DONE} by (?P<answer>(?={NUMBER}).*{_MONEY}.*)", f"By how much {_PASSIVE}?"),
     _statement(
         rf"{_MAY_BE} {DONE} within (?P<answer>(?:\d+|{_NUMBER_WORDS}) (?P<units>(?:working )?[a-z]+s)\b.*)",
         f"Within how many {{units}} {_PASSIVE}?",
@@ -116,17 +116,14 @@ STATEMENTS: Sequence[Rule] = (
     _statement(rf"{_MAY_BE} {DONE} until (?P<answer>{TIME}.*)", f"Until when {_PASSIVE}?"),
     _statement(rf"{_MAY_BE} {DONE} by (?P<answer>{TIME}.*)", f"By when {_PASSIVE}?"),
     _statement(rf"{_MAY_BE} {DONE} (?:before|after|on|in|at) (?P<answer>{TIME}.*)", f"When {_PASSIVE}?"),
-    _statement(rf"{_MAY_BE} {DONE} by (?P<answer>.+)", lambda match: (_who(match), answer_in(match))),
+    _statement(rf"{_MAY_BE} {DONE} by {_WHOM}", _by_whom),
+    _statement(rf"{_BE} (?P<done>written) in (?P<answer>(?!{NUMBER}).+)", "What {verb} {what} written in?"),
+    _statement(rf"{_BE} {DONE} {_IN_PLACE}(?P<answer>(?!{NUMBER}|{TIME}).+)", f"Where {_PASSIVE}?"),
+    _statement(rf"(?P<verb>go|goes) to {_WHOM}", "Who {do} {what} go to?"),
     _statement(
-        rf"{_BE} (?P<done>written) (?:{_PLACES}) (?P<answer>(?!{NUMBER}).+)",
-        "What {verb} {what} written in?",
-    ),
-    # "Jury service is paid in full" names no place.
-    _statement(rf"{_BE} {DONE} (?:{_PLACES}) (?P<answer>(?!full$|{NUMBER}|{TIME}).+)", f"Where {_PASSIVE}?"),
-    _statement(
-        r"(?P<verb>goe?s?|(?:is|are|must be|may be) (?:sent|given|returned|reported|handed|brought|shown|"
-        r"charged|lent|paid|mailed)) to (?P<answer>.+)",
-        _to_whom,
+        r"(?P<verb>is|are|must be|may be) (?P<done>sent|given|returned|reported|handed|brought|shown|charged|"
+        rf"lent|paid|mailed) to {_WHOM}",
+        f"Who {_PASSIVE} to?",
     ),
     _statement(
         r"(?P<verb>[a-z]+s)(?P<particle>(?: off| on| out| up)?) (?:after|at|on|from|in) "
@@ -138,7 +135,10 @@ STATEMENTS: Sequence[Rule] = (
         rf"(?: {_ABOUT})? {_COUNT}(?P<before> before| ahead| in advance)?.*",
         "How many {things} {before} {modal} {what} {done}?",
     ),
-    _statement(rf"(?P<verb>[a-z]+s)(?: {_ABOUT})? {_COUNT}.*", "How many {things} does {what} {base}?"),
+    _statement(
+        rf"(?P<verb>[a-z]+s|have|hold|need|weigh|contain|carry)(?: {_ABOUT})? {_COUNT}.*",
+        "How many {things} {do} {what} {base}?",
+    ),
     _statement(r"(?P<verb>raises|returns|requires|uses) (?P<answer>.+)", "What does {what} {base}?"),
     _statement(
         rf"{_BE} (?P<answer>(?:\d[\d.,]*|{_NUMBER_WORDS}) \w+) "

@@ -18,8 +18,8 @@ _PAST = {
 _SILENT_E = re.compile(
     r"(?:[vczgu]|(?<!s)s|[bcdfgkpt]l|[^aeou]at|[^aeiou]id|[^aeiou][iu]r|[^aeiou]in|(?:st|sc|gn|pl)or|ak)$"
 )
-DONE = rf"(?P<done>(?:\w+ed|{'|'.join(_IRREGULAR)}|open)(?: back| out| off| away)?)"
-"""Pattern of a participle with its particle, as in "thrown away"."""
+DONE = rf"(?P<done>(?:\w+ed|{'|'.join(_IRREGULAR)}|open|due|valid)(?: back| out| off| away)?)"
+"""Pattern of a participle with its particle, as in "thrown away", or of an adjective such as "open"."""
 
 
 def base_form(participle: str) -> str:
@@ -48,8 +48,10 @@ def third_person(base: str) -> str:
 
 def infinitive(verb: str) -> str:
     """Return "weigh" for "weighs"; empty for other words than verbs in the third person."""
-    if not verb.endswith("s") or verb in ("is", "has", "was", "costs") or verb.endswith("ss"):
+    if verb == "has":
+        return "have"
+    if not verb.endswith("s") or verb in ("is", "was", "costs") or verb.endswith("ss"):
         return ""
     if verb.endswith("ies"):
         return f"{verb[:-3]}y"
-    return verb[:-2] if verb.endswith(("ches", "shes", "sses", "xes")) else verb[:-1]
+    return verb[:-2] if verb.endswith(("ches", "shes", "sses", "xes", "oes")) else verb[:-1]
