@@ -23,7 +23,8 @@ def model():
 
 def test_own_calibration_text_is_used(model):
     job = run_of(model, Letters(), TEXT, calibration=["what is it?", "x" * 100])
-    assert [len(text) for text in job.other_text()] == [11, 64, 36]
+    assert [len(text) for text in job.users_text] == [11, 64, 36]
+    assert len(job.calibration) == len(job.scored_turns) + 3
     said = sum(len(turn.ids) for turn in job.scored_turns)
     assert sum(row.text.ids.numel() for row in job.lessons) == said + 111
     assert job.fit(10).size == 10
@@ -77,7 +78,7 @@ def test_unfitted_tokens_are_those_of_the_prompt_that_the_fit_starts_from(model)
     assert job.unfitted(10_000) is None
 
 
-def test_scores_come_from_sentences_alone_where_these_make_up_the_prompt(model):
+def test_scores_come_from_passages_alone_if_these_make_up_the_prompt(model):
     chat = [
         {"role": "system", "content": "One two three four. Five six seven eight. Nine ten eleven twelve."}
     ]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from attangent import AttangentError
 from attangent.compression.text import (
     Calibration,
-    joined_sentences,
+    passages,
     pieces,
     recitations,
     sentences_of,
@@ -59,44 +59,68 @@ def test_packed_rows_hold_every_token_once_at_its_own_place(lengths):
     assert torch.equal(found.seen[:, 0][both], (same & before)[both])
 
 
-def test_sentences_are_asked_for_by_their_first_half():
-    text = "The cook is Pavel Dorn. Soup!\nThe dog is called Pepper: a white dog"
-    sentences = sentences_of(text)
-    assert sentences == ["The cook is Pavel Dorn.", "The dog is called Pepper:", "a white dog"]
-
-    def letters(text):
-        return torch.tensor([ord(letter) for letter in text])
-
-    found = recitations(sentences[:2], letters, lambda text: letters(f"<{text}>"))
-    assert "".join(map(chr, found[1].ids.tolist())) == "<The dog?>The dog is called Pepper:"
-    assert len(found[1].asked) == len("<The dog?>")
+def letters(text):
+    return torch.tensor([ord(letter) for letter in text])
 
 
-def test_sentences_with_the_same_beginning_are_not_asked_for():
-    def letters(text):
-        return torch.tensor([ord(letter) for letter in text])
-
-    sentences = ["The sky is blue today.", "The sky is grey today.", "My dog is called Pepper."]
-    (only,) = recitations(sentences, letters, letters)
-    assert "".join(map(chr, only.answer.tolist())) == "My dog is called Pepper."
+def words_of(ids):
+    return "".join(map(chr, ids.tolist()))
 
 
-def test_long_sentences_are_asked_for_in_parts_that_are_said_whole():
-    words = [f"word{i}" for i in range(100)]
-    asked = []
+def test_passages_are_asked_for_by_their_first_and_their_middle_words():
+    passage = "The dog of the house is a white terrier."
+    first, middle = recitations([passage], letters, lambda text: letters(f"<{text}>"))
+    assert words_of(first.ids) == f"<The dog of the house?>{passage}"
+    assert words_of(middle.ids) == f"<of the house is a?>{passage}"
+    assert len(first.asked) == len("<The dog of the house?>")
 
-    def question(text):
-        asked.append(text)
-        return torch.zeros(5)
 
-    found = recitations([" ".join(words)], lambda text: torch.arange(len(text.split())), question)
-    assert [len(turn.answer) for turn in found] == [33, 33, 34]
-    assert asked[1] == " ".join(words[33:41]) + "?"
+def test_marks_of_tables_are_no_words_of_a_question():
+    first, middle = recitations(["| P1 | 10 Gbit | uplink | grey |"], letters, letters)
+    assert words_of(first.asked) == "P1 10 Gbit?"
+    assert words_of(middle.asked) == "10 Gbit uplink?"
+
+
+def test_words_that_passages_share_ask_for_none_of_them():
+    shared = ["The sky is blue over Kent.", "The sky is grey over Essex."]
+    found = [words_of(turn.asked) for turn in recitations(shared, letters, letters)]
+    assert found == ["sky is blue?", "sky is grey?"]
+    assert [words_of(turn.asked) for turn in recitations(shared[:1] * 3, letters, letters)] == [
+        "The sky is?",
+        "sky is blue?",
+    ]
 
 
 def test_what_has_no_words_to_divide_it_is_cut():
-    (found,) = recitations(["x" * 500], lambda text: torch.zeros(len(text)), lambda text: torch.zeros(3))
-    assert len(found.answer) == 64
+    found = recitations(["x" * 500], lambda text: torch.zeros(len(text)), lambda text: torch.zeros(3))
+    assert [len(turn.answer) for turn in found] == [64]
+
+
+@given(
+    lines=st.lists(
+        st.lists(st.sampled_from(["one", "two.", "| 3 |", "Dr.", "e.g."]), max_size=50), max_size=8
+    )
+)
+def test_passages_are_the_whole_text_unchanged(lines):
+    text = "\n".join(" ".join(line) for line in lines)
+    found = passages(text)
+    assert " ".join(" ".join(passage.split()) for passage in found) == " ".join(text.split())
+    assert all(passage in text for passage in found)
+    counts = [len(passage.split()) for passage in found]
+    assert all(count <= 42 for count in counts)
+    assert all(count >= 7 for count in counts) or len(found) == 1
+
+
+def test_passages_end_with_a_sentence_or_a_line():
+    text = (
+        "# Mill\n\nThe mill was built in 1786 by Otto Lind. It has two wheels.\nsize = 3\nOpen from 7 a.m. "
+        "to 9 p.m. on all days but Monday. Closed in May."
+    )
+    assert passages(text) == [
+        "# Mill\n\nThe mill was built in 1786 by Otto Lind.",
+        "It has two wheels.\nsize = 3",
+        "Open from 7 a.m. to 9 p.m. on all days but Monday. Closed in May.",
+    ]
 
 
 @given(count=st.integers(0, 40), at_most=st.integers(1, 20))
@@ -108,19 +132,9 @@ def test_items_are_spread_evenly_and_in_order(count, at_most):
     assert not gaps or max(gaps) - min(gaps) <= 1
 
 
-def test_short_sentences_are_joined_in_order_up_to_a_length():
-    sentences = ["one two", "three", " ".join(["long"] * 24), "four five", " ".join(["very"] * 40)]
-    joined = joined_sentences(sentences)
-    assert joined == ["one two three", sentences[2] + " four five", sentences[4]]
-    assert joined_sentences([]) == []
-
-
 def test_braces_of_the_text_stay_in_the_question():
-    def letters(text):
-        return torch.tensor([ord(letter) for letter in text])
-
-    (turn,) = recitations(["The {0} of the old mill is {1}."], letters, letters)
-    assert "".join(map(chr, turn.asked.tolist())) == "The {0} of the?"
+    turn, _ = recitations(["The {0} of the old mill is {1}."], letters, letters)
+    assert words_of(turn.asked) == "The {0} of the?"
 
 
 def test_sequences_share_a_row_while_they_fit_and_none_is_left_out():

@@ -13,18 +13,18 @@ from typing import Any
 import torch
 
 from attangent.attention import RaggedState
-from attangent.compression.attribution import Chosen, Scores, best_tokens
+from attangent.compression.attribution import Chosen, Scores, best_tokens, lesson_rows, token_scores
 from attangent.compression.bfloat16 import fast_products
 from attangent.compression.capture import prefill
 from attangent.compression.distilling import Distillation, distill_states
 from attangent.compression.methods.base import CompressionMethod
-from attangent.compression.methods.plain import STEPS, PlainMethod
+from attangent.compression.methods.plain import PlainMethod
 from attangent.compression.pipeline import CompressionRun, fit_states
-from attangent.compression.problem import HeadProblem, Solution, refined, refitted
+from attangent.compression.problem import HeadProblem, Solution, fitted_values, refined, refitted
 from attangent.compression.prompt import tokens_of
 from attangent.compression.prompt_cache import PromptForm
 from attangent.compression.quiz import continuations
-from attangent.compression.text import LENGTH, SINKS, Calibration, pieces
+from attangent.compression.text import SINKS, Calibration
 from attangent.papers.p1_prefix.prompt_states import anchors
 from benchmarks.harness.child import Unavailable
 from benchmarks.harness.folders import ENVIRONMENTS
@@ -34,7 +34,8 @@ ENVIRONMENT = ENVIRONMENTS / "kvpress"
 KVPRESS = "kvpress==0.5.5"
 _FROM_SCRATCH = 0.02
 """The rate of tokens that nothing was fitted to."""
-_PIECES = 16
+_ROUNDS = 4
+_ITERATIONS = 5
 _SUMMARY = "Summarise the text above. Keep every name and number."
 
 
@@ -69,7 +70,6 @@ class MatchingMethod(CompressionMethod):
     """The fit of Attention Matching: tokens picked head by head, only their number is chosen beforehand."""
 
     name = "matching"
-    queries = None
 
     def choose(self, scores: Scores, size: int) -> Chosen:
         return {name: [torch.arange(size) for _ in layer] for name, layer in scores.items()}
@@ -93,9 +93,8 @@ def repeated(job: CompressionRun) -> Calibration:
 
 
 def equal_anchors(job: CompressionRun, size: int) -> Entry:
-    """The same fit on text that the model writes and on pieces of the prompt."""
-    cut_prompt = pieces(job.ids, LENGTH, _PIECES, job.request.seed)
-    text = Calibration.of([*job.other_text(), *cut_prompt])
+    """The same fit on the text of our own."""
+    text = job.calibration
     return timed("anchors", size, lambda: _matched(job, text, _equal(job, size)))
 
 
@@ -103,6 +102,63 @@ def matching_by_sizes(job: CompressionRun, size: int, scores: dict[str, torch.Te
     """Attention Matching with sizes by head measured once for a model, on another prompt's scores."""
     counts = sizes_by_head(scores, size, len(job.ids))
     return timed("Attention Matching, sizes by head", size, lambda: _matched(job, repeated(job), counts))
+
+
+def sculpted(job: CompressionRun, size: int) -> Entry:
+    """Fit KVSculpt (arXiv 2603.27819) to the prompt's repetition.
+
+    Each head has as many tokens as KVzip would keep in it. The paper redistributes a uniform budget by the
+    errors of a pilot run.
+    """
+    cache = job.cache
+
+    def fitted() -> dict[str, Any]:
+        scores = token_scores(job.model, cache, lesson_rows(job.repetitions)).attention
+        method = SculptedMethod()
+        return fit_states(job.model, cache, repeated(job), method, method.choose(scores, size))
+
+    return timed("KVSculpt", size, fitted)
+
+
+class SculptedMethod(CompressionMethod):
+    """The fit of KVSculpt: free keys by L-BFGS, values by least squares every few iterations, no masses."""
+
+    name = "sculpted"
+    weighted = False
+
+    def choose(self, scores: Scores, size: int) -> Chosen:
+        return best_tokens(scores, size)
+
+    def fit_head(self, problem: HeadProblem, chosen: torch.Tensor) -> Solution:
+        keys = problem.keys[chosen].clone().requires_grad_()
+        ones = torch.ones(len(chosen))
+
+        def solved(near: torch.Tensor) -> torch.Tensor:
+            fixed = keys.detach()
+            return fitted_values(problem, problem.attention_to(fixed), ones, near)
+
+        values = solved(problem.values[chosen])
+        for _ in range(_ROUNDS):
+            optimizer = torch.optim.LBFGS([keys], max_iter=_ITERATIONS, line_search_fn="strong_wolfe")
+
+            def loss() -> torch.Tensor:
+                optimizer.zero_grad()
+                with torch.enable_grad():
+                    error = sculpting_error(problem, keys, values)
+                    error.backward()
+                return error.detach()
+
+            optimizer.step(loss)
+            values = solved(values)
+        return keys.detach(), ones, values
+
+
+def sculpting_error(problem: HeadProblem, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Return the mean squared error of the output plus that of the logsumexp, as KVSculpt weighs them."""
+    parts = problem.attention_to(keys)
+    total = (parts.sum(dim=1) + problem.rest).unsqueeze(1)
+    output = (parts @ values + problem.rest.unsqueeze(1) * problem.rest_output) / total
+    return (output - problem.output).square().mean() + total.log().square().mean()
 
 
 def sizes_by_head(scores: dict[str, torch.Tensor], size: int, tokens: int) -> dict[str, list[int]]:
@@ -127,7 +183,7 @@ class WeightedPlain(PlainMethod):
     """What `plain` does, with masses that are fitted and refined in the place of masses of one."""
 
     def fit_head(self, problem: HeadProblem, chosen: torch.Tensor) -> Solution:
-        return refined(problem, refitted(problem, chosen), STEPS)
+        return refined(problem, refitted(problem, chosen))
 
 
 def weighted_plain(job: CompressionRun, size: int) -> Entry:

@@ -49,20 +49,19 @@ from attangent.compression.text import (
     REPEAT,
     Calibration,
     Turn,
-    joined_sentences,
+    passages,
     pieces,
     recitations,
     repetitions,
-    sentences_of,
     spread,
 )
 
-_SENTENCES = 96
-# Sentences suffice to score a prompt if they make up this fraction of it.
+# Maximum number of recitations.
+_RECITATIONS = 192
+# Recitations suffice to score a prompt if their passages make up this fraction of it.
 _COVERED = 0.8
-_FITTED_SENTENCES = 24
-# Number of texts that the model writes: to fit on, and to measure with.
-_SAMPLES = {"samples": 8, "held out": 8}
+# Number of texts that the model writes to measure with.
+_HELD_OUT = 8
 # Tokens that the model writes per sample.
 _SAMPLED = 24
 _REPETITIONS = 48
@@ -139,11 +138,11 @@ class CompressionRun:
 
     @cached_property
     def recitations(self) -> list[Turn]:
-        """Return turns that ask for the sentences of a chat's prompt by their first words."""
+        """Return turns that ask for the passages of a chat's prompt by half of their words."""
         if not self.reader.roles:
             return []
         read, question = (partial(f, self.tokenizer) for f in (tokens_of, self.reader.question))
-        return recitations(spread(joined_sentences(sentences_of(self._prose())), _SENTENCES), read, question)
+        return spread(recitations(passages(self._prose()), read, question), _RECITATIONS)
 
     def _prose(self) -> str:
         if self.piece is not None:
@@ -154,37 +153,39 @@ class CompressionRun:
 
     @property
     def scored_turns(self) -> list[Turn]:
-        """Return the turns by which tokens are scored; repetitions too if sentences leave much out."""
-        covered = sum(len(turn.answer) for turn in self.recitations)
+        """Return the turns by which tokens are scored; repetitions too if passages leave much out."""
+        # Almost every passage is asked for twice.
+        covered = sum(len(turn.answer) for turn in self.recitations) / 2
         uncovered = [] if covered >= _COVERED * len(self.ids) else self.repetitions
         return [*uncovered, *self.recitations]
 
     @cached_property
-    def _samples(self) -> dict[str, Tensor]:
-        """Let the model write texts after the prompt: some to fit on, others to measure with."""
-        stored = self.resume.load_tensors("texts")
+    def held_out(self) -> Calibration:
+        """Let the model write texts after the prompt; nothing is fitted on them."""
+        stored = self.resume.load_tensors("held-out")
         if stored is not None:
-            return stored
+            return Calibration.of(list(stored["held out"]))
         opening = self.reader.opening(self.tokenizer)
         length = min(LENGTH, len(opening) + _SAMPLED)
         cache = self.cache
         with self._stage("sampling", length - len(opening)) as advance:
+            counts = {"held out": _HELD_OUT}
             seed = self.request.seed
-            texts = sample(self.model, cache, opening, _SAMPLES, seed, length=length, progress=advance)
-        return self.resume.save_tensors("texts", texts)
+            texts = sample(self.model, cache, opening, counts, seed, length=length, progress=advance)
+        return Calibration.of(list(self.resume.save_tensors("held-out", texts)["held out"]))
 
-    def other_text(self) -> list[Tensor]:
-        """Return the user's calibration texts, or else texts that the model writes after the prompt."""
+    @cached_property
+    def users_text(self) -> list[Tensor]:
+        """Return the user's calibration texts in pieces."""
         if self.request.calibration is None:
-            return list(self._samples["samples"])
+            return []
         texts = [tokens_of(self.tokenizer, text) for text in self.request.calibration]
         return Calibration.of([piece for ids in texts for piece in pieces(ids)]).sequences()
 
     @cached_property
     def calibration(self) -> Calibration:
-        """Return the text to fit on: repetitions, some recited sentences, and other text."""
-        turns = [*self.repetitions, *spread(self.recitations, _FITTED_SENTENCES)]
-        return Calibration.of([*(turn.ids for turn in turns), *self.other_text()])
+        """Return the text to fit on: the turns that score tokens, and the user's text."""
+        return Calibration.of([*(turn.ids for turn in self.scored_turns), *self.users_text])
 
     @cached_property
     def scored_rows(self) -> list[LessonRow]:
@@ -193,30 +194,23 @@ class CompressionRun:
 
     @cached_property
     def lessons(self) -> list[LessonRow]:
-        """Return the rows to distill on: those that score tokens, and other text."""
-        # Samples begin with the opening of a turn, which is given and not to be learned.
-        opening = 0 if self.request.calibration is not None else len(self.reader.opening(self.tokenizer))
-        other = [Turn(ids[:opening], ids[opening:]) for ids in self.other_text()]
-        return self.scored_rows + lesson_rows(other)
-
-    @cached_property
-    def held_out(self) -> Calibration:
-        """Return texts that the model writes after the prompt and on which nothing is fitted."""
-        return Calibration.of(list(self._samples["held out"]))
+        """Return the rows to distill on: those that score tokens, and the user's text."""
+        turns = [Turn(ids[:0], ids) for ids in self.users_text if len(ids) > 1]
+        return self.scored_rows + (lesson_rows(turns) if turns else [])
 
     # Score, choose and fit.
 
     @cached_property
     def scores(self) -> dict[str, Tensor]:
-        """Score each token of the prompt in each head by the sentences that need it."""
-        stored = self.resume.load_tensors("scores-by-sentences")
+        """Score each token of the prompt in each head by the passages that need it."""
+        stored = self.resume.load_tensors("scores-by-passages")
         if stored is not None:
             return stored
         cache = self.cache
         rows = self.scored_rows
         with self._stage("scoring", len(rows)) as advance:
             scores = token_scores(self.model, cache, rows, advance, self._teachers).together()
-        return self.resume.save_tensors("scores-by-sentences", scores)
+        return self.resume.save_tensors("scores-by-passages", scores)
 
     def fit(self, size: int, method: str = "recall") -> CompressedPrompt:
         """Fit `size` virtual tokens per KV head in closed form; a prompt no longer than that stays exact."""
@@ -233,7 +227,7 @@ class CompressionRun:
 
     def _fitted(self, size: int, method: CompressionMethod) -> dict[str, PromptState]:
         check_room(size)
-        name = f"states-{method.name}-{size}"
+        name = f"fitted-{method.name}-{size}"
         stored = self.resume.load_states(name)
         if stored is not None:
             return stored

@@ -22,9 +22,9 @@ from attangent.compression.prompt_cache import PromptState, attention_by_head
 _MASS_RIDGE = 1e-4
 _SMALLEST_MASS = 1e-8
 _VALUE_RIDGE = 1e-2
-_ROWS = 1 << 25
-_ROWS_PER_TOKEN = 6
-_REFINING_STEPS = 25
+# Maximum number of logits of a head's queries on the prompt.
+_LOGITS = 1 << 25
+_REFINING_STEPS = 100
 _REFINING_RATE = 0.03
 _REFINED_ON = 1024
 # Squared error, relative to the output's square, below which a solution is not refined.
@@ -114,14 +114,11 @@ class LayerProblem:
         grouped = x.reshape(batch, kv_heads, heads // kv_heads, length, columns).permute(1, 2, 0, 3, 4)
         return grouped[:, :, self.valid].reshape(kv_heads, -1, columns)
 
-    def heads(self, at_most: int | None = None) -> Iterator[HeadProblem]:
-        """Yield the problem of each KV head; only one is in memory at a time.
-
-        With `at_most`, every s-th query is taken, so that at most this many are left.
-        """
+    def heads(self) -> Iterator[HeadProblem]:
+        """Yield the problem of each KV head; only one is in memory at a time."""
         rows = [self.rows(x) for x in (self.call.q, self.output, self.lse.unsqueeze(-1))]
         for q, rest_output, rest_lse, keys, values in zip(*rows, self.keys, self.values, strict=True):
-            taken = thinned_rows(len(q), len(keys), at_most)
+            taken = drawn_rows(len(q), len(keys))
             queries = q[taken].float()
             rest_total = rest_lse[taken, 0].float()
             outer = rest_output[taken].float()
@@ -146,13 +143,15 @@ class LayerProblem:
         return PrefixState(Anchors(torch.stack(keys), self.call.softcap), Z, k)
 
 
-def thinned_rows(rows: int, tokens: int, at_most: int | None = None) -> slice:
-    """Select every s-th row: rows x tokens must fit into memory, and at most `at_most` rows are left.
+def drawn_rows(rows: int, tokens: int) -> Tensor | slice:
+    """Select all rows, or as many at random as fit into memory.
 
-    A prompt of many tokens gets more rows than that, in proportion.
+    Every s-th row would be the same positions in each head of a group, and the others in none.
     """
-    wanted = 1 if at_most is None else -(-rows // max(at_most, _ROWS_PER_TOKEN * tokens))
-    return slice(None, None, max(1, wanted, -(-rows * tokens // _ROWS)))
+    most = max(1, _LOGITS // tokens)
+    if rows <= most:
+        return slice(None)
+    return torch.randperm(rows, generator=generator(0, "drawn rows"))[:most].sort().values
 
 
 def refitted(problem: HeadProblem, chosen: Tensor) -> Solution:
@@ -200,7 +199,7 @@ def fitted_values(
 def refined(
     problem: HeadProblem, start: Solution, steps: int = _REFINING_STEPS, masses: bool = True
 ) -> Solution:
-    """Improve keys, masses and values by a few steps of Adam on the squared error of the output.
+    """Improve keys, masses and values by steps of Adam on the squared error of the output.
 
     The values are solved for once more at the end. Without `masses` these stay unchanged. A solution that is
     nearly exact stays unchanged too: steps on samples of the queries do not improve it.

@@ -25,9 +25,10 @@ _TITLES = ("Mr", "Mrs", "Ms", "Dr", "Prof", "St", "No", "e.g", "i.e", "approx")
 _NOT_ABBREVIATED = (
     "".join(rf"(?<!\b{re.escape(title)}\.)" for title in _TITLES) + r"(?!(?<=\w\.\w\.)\s+[a-z])"
 )
-_ASKED_WORDS = 8
-_JOINED_WORDS = 26
-_PART_WORDS = 36
+# Words of a passage: fewer do not tell which one is meant, and more are cut.
+_FEWEST_WORDS = 7
+_MOST_WORDS = 36
+_PASSAGE_END = re.compile(rf"(?<=[!?])\s+|(?<=\.){_NOT_ABBREVIATED}\s+|\n+")
 _REPEATED = 160
 _REPEATED_EVERY = 128
 
@@ -152,51 +153,57 @@ def repetitions(ids: Tensor, asked: Tensor, at_most: int | None = None) -> list[
 
 
 def recitations(
-    sentences: Sequence[str], tokens_of: Callable[[str], Tensor], question: Callable[[str], Tensor]
+    passages: Sequence[str], tokens_of: Callable[[str], Tensor], question: Callable[[str], Tensor]
 ) -> list[Turn]:
-    """Return chat turns that ask for sentences by their first words; the answer is the sentences.
+    """Return chat turns that ask for every passage twice: by its first words and by those in the middle.
 
-    After the whole prompt, the answers to them are what the prompt says, in a form in which users ask for it.
-    Sentences that begin as others do are left out: their first words do not tell which one is meant.
+    The answer is the passage: what the prompt says, in a form in which users ask for it. Asked by its first
+    half, the end has to be looked up; asked by its middle, the beginning too. Words that several passages
+    share do not tell which one is meant, so these turns are left out.
 
     Args:
-        sentences: Sentences of the prompt. Long ones are requested in parts.
+        passages: Passages of the prompt.
         tokens_of: Turns an answer into tokens.
         question: Turns a question into tokens.
     """
-    parts = [part for sentence in sentences for part in _parts(sentence)]
-    openings = [_opening(part) for part in parts]
-    often = Counter(openings)
+    asked = dict.fromkeys((cue, passage) for passage in passages for cue in _cues(passage))
+    often = Counter(cue for cue, _ in asked)
     return [
-        Turn(question(f"{opening}?"), tokens_of(part)[:LENGTH])
-        for part, opening in zip(parts, openings, strict=True)
-        if often[opening] == 1
+        Turn(question(f"{cue}?"), tokens_of(passage)[:LENGTH]) for cue, passage in asked if often[cue] == 1
     ]
 
 
-def _opening(part: str) -> str:
-    """Return the first half of a sentence, at most some words."""
-    words = part.split()
-    return " ".join(words[: max(2, min(_ASKED_WORDS, len(words) // 2))])
+def _cues(passage: str) -> tuple[str, str]:
+    """Return the first and the middle half of a passage's words, without marks such as those of tables."""
+    words = [word for word in passage.split() if any(map(str.isalnum, word))] or [passage]
+    half = max(2, (len(words) + 1) // 2)
+    halves = (words[:half], words[len(words) // 4 :][:half])
+    first, middle = (" ".join(words).rstrip(".:;,?!") for words in halves)
+    return first, middle
 
 
-def joined_sentences(sentences: Sequence[str]) -> list[str]:
-    """Join short consecutive sentences, so that one question asks for several."""
-    joined: list[str] = []
-    for sentence in sentences:
-        if joined and len(joined[-1].split()) + len(sentence.split()) <= _JOINED_WORDS:
-            joined[-1] += f" {sentence}"
-        else:
-            joined.append(sentence)
-    return joined
+def passages(text: str) -> list[str]:
+    """Cut a text, unchanged, at the ends of sentences and lines; short ones are joined and long ones cut.
 
-
-def _parts(sentence: str) -> list[str]:
-    """Cut a sentence into parts of similar length and at most `_PART_WORDS` words."""
-    words = sentence.split()
-    count = -(-len(words) // _PART_WORDS)
-    ends = [len(words) * i // count for i in range(count + 1)]
-    return [" ".join(words[a:b]) for a, b in pairwise(ends)] if count > 1 else [sentence]
+    Example:
+        >>> passages("Doors open at nine. Ring twice if nobody opens the door. Ask for Mia.")
+        ['Doors open at nine. Ring twice if nobody opens the door. Ask for Mia.']
+    """
+    ends = {match.start() for match in _PASSAGE_END.finditer(text)}
+    starts: list[int] = []
+    words = 0
+    last = 0
+    for word in re.finditer(r"\S+", text):
+        if words == 0:
+            starts.append(word.start())
+        words += 1
+        last = word.end()
+        if words == _MOST_WORDS or (words >= _FEWEST_WORDS and last in ends):
+            words = 0
+    # Too few words at the end belong to the passage before them.
+    if 0 < words < _FEWEST_WORDS and len(starts) > 1:
+        starts.pop()
+    return [text[start:end].rstrip() for start, end in pairwise([*starts, last])]
 
 
 def spread(items: Sequence[Any], at_most: int) -> list[Any]:

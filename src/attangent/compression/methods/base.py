@@ -33,13 +33,11 @@ class CompressionMethod(ABC):
         name: Name under which the method is registered.
         weighted: Whether the virtual tokens have masses other than 1.
         foreseen: Whether the chosen tokens, before they are fitted, tell how many answers survive.
-        queries: Maximum number of queries on which each head is fitted; None takes all.
     """
 
     name: ClassVar[str]
     weighted: ClassVar[bool] = True
     foreseen: ClassVar[bool] = False
-    queries: ClassVar[int | None] = 3072
 
     @abstractmethod
     def choose(self, scores: Scores, size: int) -> Chosen:
@@ -91,7 +89,7 @@ class LayerFitter:
     def __call__(self, call: AttentionCall) -> Tensor:
         output, lse = self.cache.without_prompt(call)
         layer = LayerProblem(call, self.valid, *self.cache.layers[call.layer], output, lse)
-        heads = zip(layer.heads(self.method.queries), self.chosen[call.layer], strict=True)
+        heads = zip(layer.heads(), self.chosen[call.layer], strict=True)
         state = layer.state([self.method.fit_head(head, chosen) for head, chosen in heads])
         self.states[call.layer] = state
         self.progress(1)

@@ -8,7 +8,6 @@ from attangent.compression.attribution import Chosen, Scores, best_of_each_head
 from attangent.compression.methods.base import CompressionMethod
 from attangent.compression.problem import HeadProblem, Solution, fitted_values, refined, refitted
 
-STEPS = 100
 _KEY_RIDGE = 1e-3
 _ROWS = 1024
 _LARGEST_SHIFT = 6.0
@@ -34,7 +33,7 @@ class PlainMethod(CompressionMethod):
 
     def fit_head(self, problem: HeadProblem, chosen: Tensor) -> Solution:
         """Fold the masses into the keys, then refine keys and values."""
-        return refined(problem, folded(problem, chosen), STEPS, masses=False)
+        return refined(problem, folded(problem, chosen), masses=False)
 
 
 def folded(problem: HeadProblem, chosen: Tensor) -> Solution:
