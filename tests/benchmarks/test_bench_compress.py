@@ -5,17 +5,24 @@ import re
 import pytest
 import torch
 
+from attangent.compression.problem import HeadProblem
 from attangent.compression.prompt_cache import PromptForm
 from attangent.compression.text import SINKS
 from benchmarks.harness.child import Unavailable
-from benchmarks.suites.compression import bench_compress
+from benchmarks.suites.compression import bench_compress, documents
 from benchmarks.suites.compression import rivals as compress_rivals
 from benchmarks.suites.compression import table as compress_table
 from benchmarks.suites.compression.bench_compress import random_prompt, step_of
 from benchmarks.suites.compression.grid import PRESSES, QUICK, size_of, wanted
 from benchmarks.suites.compression.means import PAGE, SHOWN, groups, put_into, table
 from benchmarks.suites.compression.prompts import BUILT_ON, PROMPTS, REPORTED, Prompt, needles
-from benchmarks.suites.compression.rivals import cartridge, kvpress_python, sizes_by_head
+from benchmarks.suites.compression.rivals import (
+    cartridge,
+    kvpress_python,
+    sculpted,
+    sculpting_error,
+    sizes_by_head,
+)
 from benchmarks.suites.compression.table import FULL, Ratio, measure_prompt, write
 from tests.compression.cases import ChatLetters, run_of, tiny_llama
 
@@ -104,6 +111,51 @@ def test_a_cartridge_is_trained_from_the_first_tokens():
     keys = next(iter(job.cache.layers.values()))[0]
     assert state.heads == 2
     assert (state.features.keys - keys[:, :9]).abs().max() < keys.abs().max()
+
+
+def test_sculpted_keys_move_values_follow_and_masses_stay_one(monkeypatch):
+    monkeypatch.setattr(compress_rivals, "_ROUNDS", 2)
+    problems = []
+    fit_head = compress_rivals.SculptedMethod.fit_head
+
+    def recorded(method, problem, chosen):
+        solution = fit_head(method, problem, chosen)
+        start = problem.keys[chosen], torch.ones(len(chosen)), problem.values[chosen]
+        problems.append([sculpting_error(problem, each) for each in (start, solution)])
+        return solution
+
+    monkeypatch.setattr(compress_rivals.SculptedMethod, "fit_head", recorded)
+    job = run_of(tiny_llama(layers=2), ChatLetters(), [{"role": "system", "content": "a text. " * 12}])
+    states = sculpted(job, 10).states or {}
+    assert sum(sum(state.sizes) for state in states.values()) == 10 * 4
+    assert all(torch.equal(state.mass, torch.ones_like(state.mass)) for state in states.values())
+    assert len(problems) == 4
+    assert all(after < before for before, after in problems)
+
+
+def test_the_error_of_the_whole_prompt_is_zero_and_that_of_a_part_counts_what_is_missing():
+    draw = torch.Generator().manual_seed(0)
+    q, keys, values, own, own_values = (torch.randn(n, 4, generator=draw) for n in (6, 5, 5, 3, 3))
+    seen, alone = (q @ torch.cat([keys, own]).mT, q @ own.mT)
+    total = seen.logsumexp(dim=1)
+    rest = (alone.logsumexp(dim=1) - total).exp()
+    rest_output = alone.softmax(dim=1) @ own_values
+    output = seen.softmax(dim=1) @ torch.cat([values, own_values])
+    problem = HeadProblem(1 - rest, rest, rest_output, output, keys, values, q, total)
+    assert sculpting_error(problem, (keys, torch.ones(5), values)) < 1e-10
+    fewer = q @ torch.cat([keys[:2], own]).mT
+    missing = fewer.softmax(dim=1) @ torch.cat([values[:2], own_values]) - output
+    expected = missing.square().mean() + (fewer.logsumexp(dim=1) - total).square().mean()
+    found = sculpting_error(problem, (keys[:2], torch.ones(2), values[:2]))
+    assert found == pytest.approx(expected.item(), rel=1e-4)
+
+
+def test_a_document_is_measured_with_every_method_that_is_not_known():
+    job = run_of(tiny_llama(layers=1), ChatLetters(), [{"role": "system", "content": "a text. " * 12}])
+    known = [(method, 8) for method in documents.METHODS if method != "KVSculpt"]
+    found = list(documents._rivals(job, {8: 10}, known))
+    assert [(method, many, entry.size) for method, many, entry in found] == [("KVSculpt", 8, 10)]
+    assert {"KVCompose", "KVSculpt"} < set(documents.METHODS)
 
 
 def test_new_rows_replace_those_of_the_same_fit_and_tables_have_sums(tmp_path, monkeypatch):

@@ -29,13 +29,15 @@ from attangent.compression.quiz import facts_kept
 from benchmarks.harness import folders
 from benchmarks.suites.compression.bench_compress import WORK, smollm2
 from benchmarks.suites.compression.prompts import DOCUMENTS, EARLIER_DOCUMENTS
-from benchmarks.suites.compression.rivals import Entry, Presses, matching_by_sizes
+from benchmarks.suites.compression.rivals import Entry, Presses, matching_by_sizes, sculpted
 
 TEXTS = Path(__file__).with_name("texts") / "documents"
 RESULTS = folders.RESULTS / "compress_documents.json"
 TIMES = (8, 16)
-PRESSES = ("KVzip", "KVgrad")
+PRESSES = ("KVzip", "KVgrad", "KVCompose")
 MATCHING = "Attention Matching"
+SCULPTING = "KVSculpt"
+METHODS = ("recall", *PRESSES, MATCHING, SCULPTING)
 KEEP = 0.95
 
 
@@ -109,6 +111,8 @@ def _rivals(
         if (MATCHING, many) not in known:
             # Head sizes from this prompt's own scores; the published recipe measures them once per model.
             yield MATCHING, many, matching_by_sizes(run, size, run.scores)
+        if (SCULPTING, many) not in known:
+            yield SCULPTING, many, sculpted(run, size)
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
@@ -144,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in given.names or DOCUMENTS:
         rows = [row for row in rows if not (given.again and row["document"] == name)]
         known = {(row["method"], row["times"]) for row in rows if row["document"] == name}
-        if len(known) == 1 + len(TIMES) * (len(PRESSES) + 2):
+        if len(known) == 1 + len(TIMES) * len(METHODS):
             continue
         for row in rows_of(run_of(model, tokenizer, name), name, known):
             rows.append(row)

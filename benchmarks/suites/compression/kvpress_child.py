@@ -14,6 +14,7 @@ import torch
 from kvpress import (
     AdaKVPress,
     ExpectedAttentionPress,
+    KVComposePress,
     KVgradPress,
     KVzipPress,
     SnapKVPress,
@@ -49,9 +50,19 @@ def placed(kind, ratio, prefix):
     return press
 
 
+def composed(ratio):
+    """Return KVCompose in its unstructured variant: heads of a layer keep different numbers of tokens.
+
+    It scores tokens by the attention that they get when the prompt is read a second time, its default task.
+    """
+    # A head without tokens would have no state. Without the 1e-9, rounding could drop one token too many.
+    return KVComposePress(structured=False, compression_ratio=ratio - 1e-9, keep_token_lower_bound=1)
+
+
 PRESSES = {
     "KVzip": lambda ratio, prefix: placed(PlacedKVzip, ratio, prefix),
     "KVgrad": lambda ratio, prefix: placed(PlacedKVgrad, ratio, prefix),
+    "KVCompose": lambda ratio, prefix: composed(ratio),
     "SnapKV": lambda ratio, prefix: SnapKVPress(compression_ratio=ratio),
     "ExpectedAttention": lambda ratio, prefix: ExpectedAttentionPress(compression_ratio=ratio),
     "AdaKV": lambda ratio, prefix: AdaKVPress(ExpectedAttentionPress(compression_ratio=ratio)),
@@ -69,7 +80,10 @@ def pressed(model, ids, prefix, press, size):
         model.model(input_ids=ids, past_key_values=cache)
     found = {}
     for place, layer in enumerate(model.model.layers):
-        keys, values = cache.layers[place].keys[0], cache.layers[place].values[0]
+        # KVCompose leaves the second reading in the cache, after the prompt.
+        keys, values = (
+            part[0, :, : ids.shape[1]] for part in (cache.layers[place].keys, cache.layers[place].values)
+        )
         kept = torch.ones(keys.shape[:2], dtype=torch.bool)
         masked = layer.self_attn.masked_key_indices
         if masked is not None:
