@@ -2,11 +2,14 @@
 
 import os
 import struct
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
+
+from benchmarks.suites.compression.second_model import chosen_states
 
 TEMPLATE = (
     "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}</>{% endfor %}"
@@ -224,6 +227,13 @@ def run_of(model, tokenizer, prompt, piece=None, folder=None, most_questions=48,
 
     about = {"piece": piece, "folder": folder, "most_questions": most_questions}
     return CompressionRun(model, tokenizer, CompressionRequest(prompt, **request), **about)
+
+
+def selected(run, size):
+    """The compressed prompt with the tokens that a fit starts from, unchanged."""
+    from attangent.compression.attribution import best_tokens
+
+    return replace(run.fit(size), states=chosen_states(run.cache, best_tokens(run.scores, size)))
 
 
 STORY = (

@@ -22,7 +22,7 @@ from attangent.compression.distilling import (
 from attangent.compression.prompt_cache import whole_prompt, with_states
 from attangent.compression.resume_cache import ResumeCache
 from attangent.compression.text import Turn
-from tests.compression.cases import Letters, decoders, run_of, tiny_llama
+from tests.compression.cases import Letters, decoders, run_of, selected, tiny_llama
 
 TEXT = "some text that is long enough to be worth compressing, and then a little more. " * 2
 
@@ -168,7 +168,7 @@ def test_gradients_are_the_same_if_all_logits_are_computed(job, monkeypatch):
 
 
 def test_training_lowers_the_loss(job, losses):
-    start = job.unfitted(6)
+    start = selected(job, 6)
     plan = Distillation(30, batch=4, rate=0.02)
     distill_states(job.model, job.cache, start.states, job.lessons, plan)
     assert sum(losses[-5:]) < 0.6 * sum(losses[:5])

@@ -5,7 +5,7 @@ import torch
 
 from attangent.compression.fidelity import measure_fidelity
 from attangent.compression.text import Calibration
-from tests.compression.cases import Letters, run_of, tiny_llama
+from tests.compression.cases import Letters, run_of, selected, tiny_llama
 
 TEXT = "some text that is long enough to be worth compressing, and then a little more. " * 2
 
@@ -16,7 +16,7 @@ def job():
 
 
 def test_the_numbers_are_those_of_the_definition(job):
-    found = job.unfitted(10)
+    found = selected(job, 10)
     rows = [torch.arange(3, 9), torch.arange(20, 30)]
     measured = measure_fidelity(job.model, job.cache, found.states, Calibration.of(rows))
     divergence, loss, agree = {"compressed": 0.0, "none": 0.0}, {"full": 0.0, "none": 0.0}, 0

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from attangent.compression.attribution import best_tokens
 from attangent.compression.capture import prefill
 from attangent.compression.methods.recall import RecallMethod
 from attangent.compression.pipeline import CompressionRun, fit_states
@@ -65,19 +64,6 @@ def test_a_fact_has_one_question_the_first_that_the_prompt_answers(model, monkey
     assert asked == [["one a?", "two a?", "three a?"], ["one b?"], ["one b?", "two a?", "three a?"]]
 
 
-def test_unfitted_tokens_are_those_of_the_prompt_that_the_fit_starts_from(model):
-    job = run_of(model, Letters(), TEXT)
-    found, kept = job.unfitted(10), best_tokens(job.scores, 10)
-    for name, (keys, values) in job.cache.layers.items():
-        heads = list(found.states[name].by_head())
-        for head, (own_keys, own_values, masses) in enumerate(heads):
-            assert torch.equal(own_keys, keys[head][kept[name][head]])
-            torch.testing.assert_close(own_values, values[head][kept[name][head]])
-            assert (masses == 1).all()
-    assert job.unfitted(10, "plain") is None
-    assert job.unfitted(10_000) is None
-
-
 def test_scores_come_from_passages_alone_if_these_make_up_the_prompt(model):
     chat = [
         {"role": "system", "content": "One two three four. Five six seven eight. Nine ten eleven twelve."}
@@ -86,8 +72,15 @@ def test_scores_come_from_passages_alone_if_these_make_up_the_prompt(model):
     assert job.scored_turns == job.recitations
     torn = run_of(model, ChatLetters(), [{"role": "system", "content": "One two. " + "x" * 300}])
     assert torn.scored_turns == [*torn.repetitions, *torn.recitations]
-    plain = run_of(model, Letters(), TEXT)
-    assert plain.scored_turns == plain.repetitions
+
+
+def test_passages_of_a_plain_text_are_asked_for_in_lines(model):
+    text = "The keeper of the old mill is Otto Lind. " * 2 + "His dog is a white terrier from the coast."
+    job = run_of(model, Letters(), text)
+    said = [["".join(map(chr, part.tolist())) for part in turn] for turn in job.recitations]
+    assert said[0][0] == "\n\nQuestion: The keeper of the old?\nAnswer:"
+    assert said[0][1] == " The keeper of the old mill is Otto Lind."
+    assert len(said) == 2
 
 
 def test_padding_changes_nothing():

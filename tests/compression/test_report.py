@@ -129,11 +129,3 @@ def test_the_curve_is_a_picture(asked, tmp_path):
     draw_curve(attempts, 0.9, tmp_path / "curve.png")
     assert (tmp_path / "curve.png").read_bytes()[:4] == b"\x89PNG"
     assert [path.name for path in tmp_path.iterdir()] == ["curve.png"]
-
-
-def test_tokens_as_they_are_stand_beside_what_was_fitted():
-    figure = draw_curve([Attempt(64, 0, 9, 10, 0.9, 100, 1.0)], 0.95, unfitted={32: 0.1, 64: 0.6})
-    (axes,) = figure.axes
-    drawn = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
-    assert drawn["unfitted tokens"] == [0.1, 0.6]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["32", "64"]

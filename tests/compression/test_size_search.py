@@ -1,7 +1,5 @@
 """The smallest size that keeps enough answers: what is tried, in which order, and where it ends."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from attangent.compression.fidelity import Fidelity
@@ -17,22 +15,12 @@ def goal(**changes):
 
 
 class Job(CompressionRun):
-    """Keeps a part of ten answers that grows with the size, and three more when distilled.
+    """Keeps a part of ten answers that grows with the size, and three more when distilled."""
 
-    Unfitted tokens keep a `part` of that; `rough` lists the sizes that were asked unfitted.
-    """
-
-    def __init__(self, asked=10, quiz=range(0), part=0.7):
+    def __init__(self, asked=10):
         self.ids = range(500)
         self.asked = asked
-        self.quiz = SimpleNamespace(facts=len(quiz))
-        self.part = part
         self.tried = []
-        self.rough = []
-
-    def unfitted(self, size, method):
-        self.rough.append(size)
-        return None if size == 500 else CompressedPrompt({}, 500, size, "unfitted", (), "")
 
     def fit(self, size, method):
         self.tried.append((size, 0))
@@ -47,7 +35,6 @@ class Job(CompressionRun):
         kept = (
             self.asked if found.exact else min(self.asked, found.size // 12 + (3 if found.distilled else 0))
         )
-        kept = int(kept * self.part) if found.method == "unfitted" else kept
         words = ["yes"] * kept + ["no"] * (self.asked - kept)
         return tuple(Answer(f"{i}?", "yes", word, "no", "yes", i) for i, word in enumerate(words))
 
@@ -62,18 +49,18 @@ def test_the_closed_form_comes_first_then_distillation_then_a_larger_size():
     assert job.tried == [(64, 0), (128, 0)]
     assert outcome.met
     assert [attempt.kept for attempt in outcome.attempts] == [5, 10]
-    closer = Job(asked=8)
-    assert search_size(closer, goal(keep=0.9, distill=7)).prompt.distilled == 7
+    closer = Job(asked=6)
+    assert search_size(closer, goal(keep=1, distill=7)).prompt.distilled == 7
     assert closer.tried == [(64, 0), (64, 7), (32, 0)]
 
 
 def test_by_default_it_is_distilled_for_as_long_as_the_text_needs():
-    job = Job(asked=8)
-    outcome = search_size(job, goal(keep=0.9, size=64))
+    job = Job(asked=6)
+    outcome = search_size(job, goal(keep=1, size=64))
     assert job.tried[:2] == [(64, 0), (64, 15)]
     assert (outcome.met, outcome.prompt.distilled) == (True, 15)
-    never = Job(asked=8)
-    assert not search_size(never, goal(keep=0.9, size=64, distill=0)).met
+    never = Job(asked=6)
+    assert not search_size(never, goal(keep=1, size=64, distill=0)).met
     assert never.tried == [(64, 0)]
 
 
@@ -95,37 +82,19 @@ def test_where_the_first_size_is_enough_smaller_ones_are_tried_until_one_is_not(
     assert small.tried == [(64, 0), (32, 0), (16, 0)]
 
 
-def test_sizes_whose_tokens_answer_next_to_nothing_are_not_fitted():
-    job = Job(quiz=range(10))
-    outcome = search_size(job, goal(keep=0.9))
-    assert job.rough == [64]  # 3 of 10 unfitted, where 6 are wanted; 128 is the last size
-    assert outcome.as_json()["unfitted"] == {64: 0.3}
-    assert job.tried == [(128, 0)]
-    assert (outcome.met, outcome.prompt.size) == (True, 128)
+def test_a_smaller_size_is_not_trained():
+    job = Job(asked=5)
+    assert search_size(job, goal(keep=0.5, distill=7)).prompt.size == 32
+    assert job.tried == [(64, 0), (32, 0), (16, 0)]
 
 
-def test_the_smallest_promising_size_comes_first():
-    job = Job(asked=5, quiz=range(5))
-    outcome = search_size(job, goal(keep=0.6))
-    assert job.rough == [64, 32]  # 3 and 1 of 5 unfitted, where 2 are wanted
-    assert job.tried == [(64, 0)]
-    smaller = Job(asked=6, quiz=range(6), part=1)
-    assert search_size(smaller, goal(keep=0.1)).prompt.size == 16
-    assert smaller.tried == [(16, 0)]
-    assert outcome.met
-
-
-def test_a_promising_size_that_is_not_enough_makes_way_for_a_larger_one():
-    near = Job(asked=8, quiz=range(8), part=1)
+def test_a_size_that_is_not_enough_makes_way_for_a_larger_one():
+    near = Job(asked=8)
     assert search_size(near, goal(keep=1.0, distill=0)).prompt.size == 128
     assert near.tried == [(64, 0), (128, 0)]
-    job = Job(quiz=range(10))
-    outcome = search_size(job, goal(keep=1.0, size=100, distill=0))
-    assert job.tried == [(100, 0)]
-    assert not outcome.met
-    larger = Job(asked=20, quiz=range(20))
-    assert not search_size(larger, goal(keep=0.9, distill=0)).met
-    assert larger.tried == [(128, 0)]
+    larger = Job(asked=20)
+    assert not search_size(larger, goal(keep=0.9, distill=7)).met
+    assert larger.tried == [(64, 0), (128, 0)]
 
 
 def test_training_that_loses_facts_is_not_returned():
@@ -174,10 +143,9 @@ def test_where_nothing_can_be_asked_the_next_tokens_count():
 
 
 def test_a_few_facts_count_but_do_not_lead_below_the_first_size():
-    few = Job(asked=4, quiz=range(4))
+    few = Job(asked=4)
     outcome = search_size(few, goal(keep=0.5))
     assert (outcome.met, outcome.prompt.size) == (True, 64)
-    assert few.rough == []
     assert few.tried == [(64, 0)]
 
 

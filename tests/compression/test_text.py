@@ -67,28 +67,27 @@ def words_of(ids):
     return "".join(map(chr, ids.tolist()))
 
 
-def test_passages_are_asked_for_by_their_first_and_their_middle_words():
-    passage = "The dog of the house is a white terrier."
-    first, middle = recitations([passage], letters, lambda text: letters(f"<{text}>"))
-    assert words_of(first.ids) == f"<The dog of the house?>{passage}"
-    assert words_of(middle.ids) == f"<of the house is a?>{passage}"
-    assert len(first.asked) == len("<The dog of the house?>")
+def test_passages_are_asked_for_in_turn_by_their_first_and_their_middle_words():
+    said = ["The dog of the house is a white terrier.", "The cat of the house is a black Siamese."]
+    first, second = recitations(said, letters, lambda text: letters(f"<{text}>"))
+    assert words_of(first.ids) == f"<The dog of the house?>{said[0]}"
+    assert words_of(second.ids) == f"<The cat of the house?>{said[1]}"
+    first, second = recitations([said[0], "My favourite colour of all is the blue."], letters, letters)
+    assert words_of(second.asked) == "colour of all is?"
+    assert len(first.asked) == len("The dog of the house?")
 
 
 def test_marks_of_tables_are_no_words_of_a_question():
-    first, middle = recitations(["| P1 | 10 Gbit | uplink | grey |"], letters, letters)
-    assert words_of(first.asked) == "P1 10 Gbit?"
-    assert words_of(middle.asked) == "10 Gbit uplink?"
+    (turn,) = recitations(["| P1 | 10 Gbit | uplink | grey |"], letters, letters)
+    assert words_of(turn.asked) == "P1 10 Gbit?"
 
 
 def test_words_that_passages_share_ask_for_none_of_them():
     shared = ["The sky is blue over Kent.", "The sky is grey over Essex."]
     found = [words_of(turn.asked) for turn in recitations(shared, letters, letters)]
     assert found == ["sky is blue?", "sky is grey?"]
-    assert [words_of(turn.asked) for turn in recitations(shared[:1] * 3, letters, letters)] == [
-        "The sky is?",
-        "sky is blue?",
-    ]
+    assert len(recitations(shared[:1] * 3, letters, letters)) == 1
+    assert recitations(["The sky is here.", "The sky is there."], letters, letters) == []
 
 
 def test_what_has_no_words_to_divide_it_is_cut():
@@ -133,7 +132,7 @@ def test_items_are_spread_evenly_and_in_order(count, at_most):
 
 
 def test_braces_of_the_text_stay_in_the_question():
-    turn, _ = recitations(["The {0} of the old mill is {1}."], letters, letters)
+    (turn,) = recitations(["The {0} of the old mill is {1}."], letters, letters)
     assert words_of(turn.asked) == "The {0} of the?"
 
 

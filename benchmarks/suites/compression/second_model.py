@@ -18,9 +18,11 @@ import torch
 from torch import Tensor
 
 from attangent._core.files import write_json
+from attangent.attention import RaggedState
 from attangent.compression import CompressionRequest
-from attangent.compression.attribution import best_tokens, lesson_rows, token_scores
+from attangent.compression.attribution import Chosen, best_tokens, lesson_rows, token_scores
 from attangent.compression.pipeline import CompressionRun
+from attangent.compression.prompt_cache import PromptCache, PromptState
 from benchmarks.harness import folders
 from benchmarks.suites.compression.means import groups, table
 from benchmarks.suites.compression.prompts import PROMPTS, TASKS, Prompt
@@ -47,7 +49,19 @@ def selected(job: CompressionRun, size: int) -> Entry:
     def scores() -> Mapping[str, Tensor]:
         return token_scores(job.model, job.cache, lesson_rows(job.repetitions)).attention
 
-    return timed(SELECTION, size, lambda: job.cache.chosen_states(best_tokens(scores(), size), None))
+    return timed(SELECTION, size, lambda: chosen_states(job.cache, best_tokens(scores(), size)))
+
+
+def chosen_states(cache: PromptCache, chosen: Chosen) -> dict[str, PromptState]:
+    """Return the chosen tokens of each head as states, unchanged."""
+    states: dict[str, PromptState] = {}
+    for name, indices in chosen.items():
+        keys, values = (
+            [head[index].float() for head, index in zip(heads, indices, strict=True)]
+            for heads in cache.layers[name]
+        )
+        states[name] = RaggedState.of(keys, values, [torch.ones_like(head[:, 0]) for head in keys])
+    return states
 
 
 def rows_of(job: CompressionRun, prompt: Prompt, times: Sequence[int] = TIMES) -> list[dict[str, Any]]:

@@ -147,7 +147,7 @@ def compress_to_folder(
             resumed=run.resume.resumed,
         )
         if result.attempts:
-            draw_curve(result.attempts, request.keep, out / CURVE, result.unfitted)
+            draw_curve(result.attempts, request.keep, out / CURVE)
         if request.export:
             with run.stages.named(f"for {request.export}"):
                 report = replace(report, exported=_export(run, result.prompt, request, out / request.export))

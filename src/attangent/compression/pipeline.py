@@ -39,11 +39,19 @@ from attangent.compression.prompt import (
     tokens_of,
 )
 from attangent.compression.prompt_cache import Piece, PromptCache, PromptForm, PromptState, joined_states
-from attangent.compression.questions import MOST_FACTS, Question, forms_of, questions_from, unasked_parts
+from attangent.compression.questions import (
+    MOST_FACTS,
+    Question,
+    as_line,
+    forms_of,
+    questions_from,
+    unasked_parts,
+)
 from attangent.compression.quiz import Answer, Quiz, Reply, answer_all, ask
 from attangent.compression.request import CompressionRequest
 from attangent.compression.result import CompressedPrompt, Rotation
 from attangent.compression.resume_cache import ResumeCache, digest
+from attangent.compression.rules.german import is_german
 from attangent.compression.text import (
     LENGTH,
     REPEAT,
@@ -138,11 +146,18 @@ class CompressionRun:
 
     @cached_property
     def recitations(self) -> list[Turn]:
-        """Return turns that ask for the passages of a chat's prompt by half of their words."""
-        if not self.reader.roles:
-            return []
-        read, question = (partial(f, self.tokenizer) for f in (tokens_of, self.reader.question))
-        return spread(recitations(passages(self._prose()), read, question), _RECITATIONS)
+        """Return turns that ask for the passages of the prompt by half of their words."""
+        prose = self._prose()
+        german = is_german(prose)
+
+        def question(text: str) -> Tensor:
+            line = text if self.reader.roles else as_line(text, german)
+            return self.reader.question(self.tokenizer, line)
+
+        def answer(text: str) -> Tensor:
+            return tokens_of(self.tokenizer, text if self.reader.roles else f" {text}")
+
+        return spread(recitations(passages(prose), answer, question), _RECITATIONS)
 
     def _prose(self) -> str:
         if self.piece is not None:
@@ -154,8 +169,7 @@ class CompressionRun:
     @property
     def scored_turns(self) -> list[Turn]:
         """Return the turns by which tokens are scored; repetitions too if passages leave much out."""
-        # Almost every passage is asked for twice.
-        covered = sum(len(turn.answer) for turn in self.recitations) / 2
+        covered = sum(len(turn.answer) for turn in self.recitations)
         uncovered = [] if covered >= _COVERED * len(self.ids) else self.repetitions
         return [*uncovered, *self.recitations]
 
@@ -237,14 +251,6 @@ class CompressionRun:
         with self._stage("fitting", len(cache.layers)) as advance:
             states = fit_states(self.model, cache, text, method, chosen, advance)
         return self.resume.save_states(name, states)
-
-    def unfitted(self, size: int, method: str = "recall") -> CompressedPrompt | None:
-        """Return the tokens that a method chooses, unchanged; None if they do not predict the fit."""
-        known = method_named(method)
-        if not known.foreseen or len(self.ids) <= size:
-            return None
-        states = self.cache.chosen_states(known.choose(self.scores, size), self._softcap)
-        return self._compressed(states, size, method)
 
     def distill(self, start: CompressedPrompt, steps: int | None = None) -> CompressedPrompt:
         """Train states to answer as the whole prompt does; None takes as many steps as the text needs."""

@@ -24,9 +24,9 @@ _SMALLEST_MASS = 1e-8
 _VALUE_RIDGE = 1e-2
 # Maximum number of logits of a head's queries on the prompt.
 _LOGITS = 1 << 25
-_REFINING_STEPS = 100
-_REFINING_RATE = 0.03
-_REFINED_ON = 1024
+_REFINING_STEPS = 60
+_REFINING_RATE = 0.05
+_REFINED_ON = 512
 # Squared error, relative to the output's square, below which a solution is not refined.
 _NEARLY_EXACT = 1e-3
 _SMALLEST_PART = 1e-4

@@ -3,7 +3,7 @@
 A handler answers a layer's attention call with the prompt, or a state that stands for it, before the tokens.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -68,20 +68,6 @@ class PromptCache:
             name: PrefixState(Anchors(keys, softcap), values, torch.ones_like(keys[..., 0]))
             for name, (keys, values) in self.layers.items()
         }
-
-    def chosen_states(
-        self, chosen: Mapping[str, Sequence[Tensor]], softcap: float | None
-    ) -> dict[str, PromptState]:
-        """Return the chosen tokens of each head as states, with the keys and values of the prompt."""
-        states: dict[str, PromptState] = {}
-        for name, indices in chosen.items():
-            keys, values = (
-                [head[index].float() for head, index in zip(heads, indices, strict=True)]
-                for heads in self.layers[name]
-            )
-            masses = [torch.ones_like(head[:, 0]) for head in keys]
-            states[name] = RaggedState.of(keys, values, masses, softcap)
-        return states
 
 
 @dataclass(frozen=True)

@@ -216,7 +216,7 @@ def questions_from(text: str, chat: bool, at_most: int = MOST_FACTS, seed: int =
         forms = [form for form in fact.forms if len(expected[form.casefold()]) == 1]
         label = parts[index].label
         questions += [Question(form, fact.expected, number, label) for form in forms[:_FORMS]]
-    return questions if chat else [_as_line(question, german) for question in questions]
+    return questions if chat else [replace(each, text=as_line(each.text, german)) for each in questions]
 
 
 def forms_of(questions: Sequence[Question]) -> list[list[Question]]:
@@ -394,7 +394,7 @@ def _drawn(facts: Sequence[Sequence[AskedFact]], at_most: int, seed: int) -> lis
     return [(index, facts[index][place]) for index, place in sorted(turns[:at_most])]
 
 
-def _as_line(question: Question, german: bool) -> Question:
+def as_line(question: str, german: bool) -> str:
     """Return a question as a line that a model continues, for models without a chat template."""
     heading, answer = ("Frage", "Antwort") if german else ("Question", "Answer")
-    return replace(question, text=f"\n\n{heading}: {question.text}\n{answer}:")
+    return f"\n\n{heading}: {question}\n{answer}:"

@@ -1,6 +1,6 @@
 """The report of a compression: a table, JSON, warnings and pictures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -111,8 +111,7 @@ class Report:
         Returns:
             The figure.
         """
-        unfitted = {int(size): share for size, share in self.goal.get("unfitted", {}).items()}
-        figure = draw_curve(self.attempts, unfitted=unfitted) if self.attempts else draw_shares(self)
+        figure = draw_curve(self.attempts) if self.attempts else draw_shares(self)
         return finished(figure, path)
 
     @property
@@ -273,24 +272,19 @@ def _milliseconds(seconds: float) -> str:
 
 @in_style
 def draw_curve(
-    attempts: Sequence[Attempt],
-    keep: float | int | None = None,
-    path: Path | None = None,
-    unfitted: Mapping[int, float] | None = None,
+    attempts: Sequence[Attempt], keep: float | int | None = None, path: Path | None = None
 ) -> "Figure":
-    """Draw the share of facts kept against the size: unfitted tokens, closed form and distilled."""
+    """Draw the share of facts kept against the size, fitted and trained."""
     figure, axes = one_panel((6.0, 3.8))
-    if unfitted:
-        axes.plot(*zip(*sorted(unfitted.items()), strict=True), ".:", color=FAINT, label="unfitted tokens")
     by_size = sorted(attempts, key=lambda attempt: attempt.size)
-    for label, trained, marker in (("closed form", False, "o-"), ("distilled", True, "s--")):
+    for label, trained, marker in (("fitted", False, "o-"), ("trained", True, "s--")):
         some = [attempt for attempt in by_size if bool(attempt.distilled) == trained]
         if some:
             axes.plot([a.size for a in some], [a.share for a in some], marker, label=label)
     if keep is not None:
         axes.axhline(keep, color=FAINT, linewidth=1.0, label=f"goal {keep:g}")
     axes.set_xscale("log", base=2)
-    sizes = sorted({attempt.size for attempt in attempts} | set(unfitted or ()))
+    sizes = sorted({attempt.size for attempt in attempts})
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.minorticks_off()
     axes.set_ylim(0, 1.05)

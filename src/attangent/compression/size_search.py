@@ -2,11 +2,9 @@
 
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from attangent.compression.methods import method_named
 from attangent.compression.pipeline import CompressionRun
 from attangent.compression.quiz import facts_kept
 from attangent.compression.report import Attempt
@@ -18,10 +16,8 @@ _FIRST_TIMES = 8
 KEPT = "answers kept at size "
 """Progress of this name, with the size after it, reports answers kept of those asked."""
 _SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-# Distill if the closed form reaches this fraction of the goal.
-_WORTH_DISTILLING = 0.6
-# Fit a size if its tokens, unfitted, reach this fraction of the goal.
-_PROMISING = 0.5
+# Train if the fitted tokens reach this fraction of the goal: training gains a few answers.
+_WORTH_TRAINING = 0.8
 # Without a bound, no size is tried that makes the prompt less than this many times smaller.
 _FEWEST_TIMES = 3
 # With fewer facts than this, unchanged next tokens are counted instead.
@@ -39,14 +35,12 @@ class SearchResult:
         met: Whether it meets the goal.
         attempts: All sizes tried.
         stopped: Why the search ended without meeting the goal.
-        unfitted: By size, the share of answers that its tokens keep before they are fitted.
     """
 
     prompt: CompressedPrompt
     met: bool
     attempts: list[Attempt] = field(default_factory=list)
     stopped: str = ""
-    unfitted: dict[int, float] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Return the result without the prompt as JSON data; empty if nothing was tried."""
@@ -56,7 +50,6 @@ class SearchResult:
             "met": self.met,
             "stopped": self.stopped,
             "attempts": [asdict(attempt) for attempt in self.attempts],
-            "unfitted": self.unfitted,
         }
 
 
@@ -76,11 +69,10 @@ def _better_trained(run: CompressionRun, prompt: CompressedPrompt, steps: int) -
 
 
 def search_size(run: CompressionRun, request: CompressionRequest, least: int = 1) -> SearchResult:
-    """Find the smallest of 16, 32, 64, ... tokens that keeps enough answers: in closed form, else distilled.
+    """Find the smallest of 16, 32, 64, ... tokens that keeps enough answers: fitted, or else trained.
 
-    Tokens are asked unfitted first, which takes a few seconds: sizes that answer hardly anything are skipped.
-    The search begins at the smallest promising size, or at the one that makes the prompt about 8 times
-    smaller. From there sizes decrease while they are enough, or increase until they are.
+    The search begins at the size that makes the prompt about 8 times smaller. If it is enough, sizes decrease
+    while the fit is; these are not trained. If it is not, sizes increase until one is enough.
 
     Args:
         run: The prompt in its model.
@@ -92,11 +84,13 @@ def search_size(run: CompressionRun, request: CompressionRequest, least: int = 1
     """
     search = _Search(run, request)
     sizes = _sizes(len(run.ids), request.size, least)
-    first = search.first_index(sizes)
+    # Sizes double, so distances between them are measured on a logarithmic scale.
+    wanted = math.log(len(run.ids) / _FIRST_TIMES)
+    first = min(range(len(sizes)), key=lambda index: abs(math.log(sizes[index]) - wanted))
     if search.is_enough(sizes[first]):
         smaller = sizes[:first] if search.may_shrink else []
         for size in reversed(smaller):
-            if search.is_over or not search.is_promising(size) or not search.is_enough(size):
+            if search.is_over or not search.is_enough(size, trained=False):
                 break
     else:
         for size in sizes[first + 1 :]:
@@ -114,40 +108,11 @@ class _Search:
     tried: list[tuple[Attempt, CompressedPrompt]] = field(default_factory=list)
     enough: CompressedPrompt | None = None
     started: float = field(default_factory=time.perf_counter)
-    unfitted: dict[int, float] = field(default_factory=dict)
-
-    def first_index(self, sizes: Sequence[int]) -> int:
-        """Return the index of the size to begin with."""
-        # Sizes double, so distances between them are measured on a logarithmic scale.
-        wanted = math.log(len(self.run.ids) / _FIRST_TIMES)
-        index = min(range(len(sizes)), key=lambda index: abs(math.log(sizes[index]) - wanted))
-        if not self.can_foresee:
-            return index
-        while index + 1 < len(sizes) and not self.is_promising(sizes[index]):
-            index += 1
-        while index > 0 and self.is_promising(sizes[index - 1]):
-            index -= 1
-        return index
 
     @property
     def may_shrink(self) -> bool:
         """Return whether enough facts, or next tokens, were counted to try sizes below the first."""
         return not 0 < self.tried[-1][0].asked < _FACTS_TO_SHRINK
-
-    @property
-    def can_foresee(self) -> bool:
-        """Return whether unfitted tokens predict the fit and there are enough questions to ask them."""
-        return method_named(self.request.method).foreseen and self.run.quiz.facts >= _FACTS_TO_SHRINK
-
-    def is_promising(self, size: int) -> bool:
-        """Return whether the unfitted tokens of this size answer something; True if that is unknown."""
-        if size not in self.unfitted:
-            rough = self.run.unfitted(size, self.request.method) if self.can_foresee else None
-            if rough is None:
-                return True
-            facts = facts_kept(self.run.answers(rough))
-            self.unfitted[size] = sum(facts.values()) / max(1, len(facts))
-        return self.unfitted[size] >= _PROMISING * self.request.keep
 
     @property
     def seconds(self) -> float:
@@ -157,14 +122,13 @@ class _Search:
     def is_over(self) -> bool:
         return self.request.seconds is not None and self.seconds > self.request.seconds
 
-    def is_enough(self, size: int) -> bool:
-        """Return whether this size keeps enough: in closed form, or distilled if that is worth the time."""
+    def is_enough(self, size: int, trained: bool = True) -> bool:
+        """Return whether this size keeps enough: fitted, or `trained` if that is worth the time."""
         prompt = self.run.fit(size, self.request.method)
         if self._keeps(prompt):
             return True
-        # Training gains a few answers, not most of them: far from the goal it only costs a minute.
-        near = self.tried[-1][0].share >= _WORTH_DISTILLING * self.request.keep
-        if self.is_over or self.request.distill == 0 or prompt.exact or not near:
+        near = self.tried[-1][0].share >= _WORTH_TRAINING * self.request.keep
+        if not trained or self.is_over or self.request.distill == 0 or prompt.exact or not near:
             return False
         return self._keeps(self.run.distill(prompt, self.request.distill))
 
@@ -179,10 +143,10 @@ class _Search:
     def result(self) -> SearchResult:
         attempts = [attempt for attempt, _ in self.tried]
         if self.enough is not None:
-            return SearchResult(self.enough, True, attempts, unfitted=self.unfitted)
+            return SearchResult(self.enough, True, attempts)
         # Of equal shares the smaller size wins.
         best = max(self.tried, key=lambda pair: (pair[0].share, -pair[0].size))[1]
-        return SearchResult(best, False, attempts, self._reason(), self.unfitted)
+        return SearchResult(best, False, attempts, self._reason())
 
     def _reason(self) -> str:
         """Return why the search ended and what to do."""

@@ -155,25 +155,29 @@ def repetitions(ids: Tensor, asked: Tensor, at_most: int | None = None) -> list[
 def recitations(
     passages: Sequence[str], tokens_of: Callable[[str], Tensor], question: Callable[[str], Tensor]
 ) -> list[Turn]:
-    """Return chat turns that ask for every passage twice: by its first words and by those in the middle.
+    """Return chat turns that ask for passages, in turn by their first words and by those in the middle.
 
     The answer is the passage: what the prompt says, in a form in which users ask for it. Asked by its first
     half, the end has to be looked up; asked by its middle, the beginning too. Words that several passages
-    share do not tell which one is meant, so these turns are left out.
+    share do not tell which one is meant: such a passage is asked for by its other words, or not at all.
 
     Args:
         passages: Passages of the prompt.
         tokens_of: Turns an answer into tokens.
         question: Turns a question into tokens.
     """
-    asked = dict.fromkeys((cue, passage) for passage in passages for cue in _cues(passage))
-    often = Counter(cue for cue, _ in asked)
-    return [
-        Turn(question(f"{cue}?"), tokens_of(passage)[:LENGTH]) for cue, passage in asked if often[cue] == 1
-    ]
+    halves = {passage: _halves(passage) for passage in passages}
+    often = Counter(half for both in halves.values() for half in set(both))
+    turns: list[Turn] = []
+    for index, (passage, (first, middle)) in enumerate(halves.items()):
+        preferred = [middle, first] if index % 2 else [first, middle]
+        asked = next((half for half in preferred if often[half] == 1), None)
+        if asked is not None:
+            turns.append(Turn(question(f"{asked}?"), tokens_of(passage)[:LENGTH]))
+    return turns
 
 
-def _cues(passage: str) -> tuple[str, str]:
+def _halves(passage: str) -> tuple[str, str]:
     """Return the first and the middle half of a passage's words, without marks such as those of tables."""
     words = [word for word in passage.split() if any(map(str.isalnum, word))] or [passage]
     half = max(2, (len(words) + 1) // 2)

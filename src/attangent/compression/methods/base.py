@@ -32,12 +32,10 @@ class CompressionMethod(ABC):
     Attributes:
         name: Name under which the method is registered.
         weighted: Whether the virtual tokens have masses other than 1.
-        foreseen: Whether the chosen tokens, before they are fitted, tell how many answers survive.
     """
 
     name: ClassVar[str]
     weighted: ClassVar[bool] = True
-    foreseen: ClassVar[bool] = False
 
     @abstractmethod
     def choose(self, scores: Scores, size: int) -> Chosen:

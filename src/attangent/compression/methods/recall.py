@@ -19,7 +19,6 @@ class RecallMethod(CompressionMethod):
     """
 
     name = "recall"
-    foreseen = True
 
     def choose(self, scores: Scores, size: int) -> Chosen:
         """Choose the best tokens of all heads together."""
