@@ -23,9 +23,9 @@ _MASS_RIDGE = 1e-4
 _SMALLEST_MASS = 1e-8
 _VALUE_RIDGE = 1e-2
 # Maximum number of logits of a head's queries on the prompt.
-_LOGITS = 1 << 25
-_REFINING_STEPS = 60
-_REFINING_RATE = 0.05
+LOGITS = 1 << 25
+_REFINING_STEPS = 100
+_REFINING_RATE = 0.03
 _REFINED_ON = 512
 # Squared error, relative to the output's square, below which a solution is not refined.
 _NEARLY_EXACT = 1e-3
@@ -78,8 +78,8 @@ class HeadProblem:
         return raw if self.softcap is None else self.softcap * torch.tanh(raw / self.softcap)
 
     def thinned(self, rows: int) -> "HeadProblem":
-        """Return the problem on every s-th query, so that about `rows` are left."""
-        return self.some(slice(None, None, max(1, len(self.rest) // rows)))
+        """Return the problem on at most `rows` queries, drawn at random."""
+        return self.some(drawn_rows(len(self.rest), rows))
 
     def some(self, rows: Tensor | slice) -> "HeadProblem":
         """Return the problem on some of the queries."""
@@ -118,7 +118,7 @@ class LayerProblem:
         """Yield the problem of each KV head; only one is in memory at a time."""
         rows = [self.rows(x) for x in (self.call.q, self.output, self.lse.unsqueeze(-1))]
         for q, rest_output, rest_lse, keys, values in zip(*rows, self.keys, self.values, strict=True):
-            taken = drawn_rows(len(q), len(keys))
+            taken = drawn_rows(len(q), max(1, LOGITS // len(keys)))
             queries = q[taken].float()
             rest_total = rest_lse[taken, 0].float()
             outer = rest_output[taken].float()
@@ -143,15 +143,14 @@ class LayerProblem:
         return PrefixState(Anchors(torch.stack(keys), self.call.softcap), Z, k)
 
 
-def drawn_rows(rows: int, tokens: int) -> Tensor | slice:
-    """Select all rows, or as many at random as fit into memory.
+def drawn_rows(rows: int, at_most: int) -> Tensor | slice:
+    """Select all rows, or `at_most` of them at random.
 
     Every s-th row would be the same positions in each head of a group, and the others in none.
     """
-    most = max(1, _LOGITS // tokens)
-    if rows <= most:
+    if rows <= at_most:
         return slice(None)
-    return torch.randperm(rows, generator=generator(0, "drawn rows"))[:most].sort().values
+    return torch.randperm(rows, generator=generator(0, "drawn rows"))[:at_most].sort().values
 
 
 def refitted(problem: HeadProblem, chosen: Tensor) -> Solution:

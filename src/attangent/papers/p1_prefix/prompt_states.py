@@ -9,7 +9,7 @@ from torch import Tensor
 from attangent.adapters.call import AttentionCall
 from attangent.attention import PrefixState
 from attangent.attention.features import Elu
-from attangent.compression.problem import HeadProblem, LayerProblem, Solution, drawn_rows, refitted
+from attangent.compression.problem import LOGITS, HeadProblem, LayerProblem, Solution, drawn_rows, refitted
 from attangent.compression.prompt_cache import PromptState
 from attangent.compression.text import SINKS
 
@@ -37,7 +37,7 @@ def elu_state(layer: LayerProblem) -> PrefixState:
     queries = layer.rows(layer.call.q)
     tokens = layer.rows(layer.lse.unsqueeze(-1)).squeeze(-1)
     keys, values = (torch.stack(list(part)).float() for part in (layer.keys, layer.values))
-    taken = drawn_rows(queries.shape[1], keys.shape[1])
+    taken = drawn_rows(queries.shape[1], LOGITS // keys.shape[1])
     return PrefixState.fit(
         Elu(keys.shape[-1]),
         keys,
