@@ -82,6 +82,12 @@ def test_where_the_first_size_is_enough_smaller_ones_are_tried_until_one_is_not(
     assert small.tried == [(64, 0), (32, 0), (16, 0)]
 
 
+def test_a_size_that_loses_something_leads_to_no_smaller_one():
+    job = Job(asked=8)
+    assert search_size(job, goal(keep=0.5)).prompt.size == 64  # 5 of 8
+    assert job.tried == [(64, 0)]
+
+
 def test_a_smaller_size_is_not_trained():
     job = Job(asked=5)
     assert search_size(job, goal(keep=0.5, distill=7)).prompt.size == 32

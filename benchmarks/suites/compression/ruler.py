@@ -6,7 +6,8 @@ The tasks follow RULER (arXiv 2404.06654): one needle, six needles with differen
 variables, and the five most common words of a list. Each needle has its own question; the score of a sample
 is the share of expected words that the answers contain. `recall` is fitted without its quiz and without
 training. Every method gets the same number of bytes. Rows go to benchmarks/results/compress_ruler.json; those
-that are there already are left out. `--only full` measures the full prompt alone.
+that are there already are left out, except those of the method that `--again` names. `--only full` measures
+the full prompt alone.
 """
 
 import argparse
@@ -35,6 +36,8 @@ from benchmarks.suites.compression.rivals import Presses
 RESULTS = folders.RESULTS / "compress_ruler.json"
 TIMES = 8
 PRESSES = ("KVzip", "KVgrad")
+FULL = "full prompt"
+METHODS = (FULL, "recall", *PRESSES)
 _NOISE = (
     "The grass is green.", "The sky is blue.", "The sun is yellow.", "Here we go.", "There and back again.",
 )  # fmt: skip
@@ -120,19 +123,20 @@ def score(run: CompressionRun, sample: Sample, form: PromptForm) -> float:
     return sum(shares) / len(shares)
 
 
-def rows_of(run: CompressionRun, sample: Sample, only_full: bool) -> Iterator[dict[str, Any]]:
-    """Yield the score of the full prompt and of every method."""
-    yield {"method": "full prompt", "score": score(run, sample, PromptForm.full(run.cache)), "seconds": 0.0}
-    if only_full:
-        return
+def rows_of(run: CompressionRun, sample: Sample, methods: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the score of the full prompt and of every method that is named."""
+    if FULL in methods:
+        yield {"method": FULL, "score": score(run, sample, PromptForm.full(run.cache)), "seconds": 0.0}
     size = len(run.ids) // TIMES
-    started = time.process_time()
-    states = run.fit(size).states
-    seconds = time.process_time() - started
-    yield {"method": "recall", "score": _kept(run, sample, states), "seconds": seconds}
+    if "recall" in methods:
+        started = time.process_time()
+        states = run.fit(size).states
+        seconds = time.process_time() - started
+        yield {"method": "recall", "score": _kept(run, sample, states), "seconds": seconds}
+    wanted = [press for press in PRESSES if press in methods]
     with tempfile.TemporaryDirectory() as folder:
-        presses = Presses(run, [(press, size) for press in PRESSES], Path(folder))
-        for press in PRESSES:
+        presses = Presses(run, [(press, size) for press in wanted], Path(folder))
+        for press in wanted:
             entry = presses.entry(press, size)
             yield {"method": press, "score": _kept(run, sample, entry.states), "seconds": entry.seconds}
 
@@ -167,20 +171,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tokens", type=int, default=1000)
     parser.add_argument("--samples", type=int, default=5)
     parser.add_argument("--only", choices=("full",), help="measure the full prompt alone and write nothing")
+    parser.add_argument("--again", choices=METHODS, help="a method to measure again")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     rows = json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
-    known = {(row["task"], row["tokens"], row["seed"]) for row in rows}
     model, tokenizer = smollm2()
     for seed in range(options.samples):
         for task in options.tasks or TASKS:
-            if (task, options.tokens, seed) in known and not options.only:
+            about = {"task": task, "tokens": options.tokens, "seed": seed}
+            known = [row for row in rows if about.items() <= row.items()]
+            again = [row for row in known if row["method"] == options.again]
+            have = {row["method"] for row in known if row not in again}
+            methods = (FULL,) if options.only else [method for method in METHODS if method not in have]
+            if not methods:
                 continue
             sample = TASKS[task](Random(f"{task} {seed}"), options.tokens)
             request = CompressionRequest([{"role": "system", "content": sample.text}])
             run = CompressionRun(model, tokenizer, request)
-            about = {"task": task, "tokens": options.tokens, "seed": seed, "length": len(run.ids)}
-            rows += [{**about, **row} for row in rows_of(run, sample, bool(options.only))]
+            measured = [{**about, "length": len(run.ids), **row} for row in rows_of(run, sample, methods)]
+            rows = [row for row in rows if row not in again] + measured
             if not options.only:
                 write_json(RESULTS, rows)
     print(table(rows))

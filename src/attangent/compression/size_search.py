@@ -71,8 +71,9 @@ def _better_trained(run: CompressionRun, prompt: CompressedPrompt, steps: int) -
 def search_size(run: CompressionRun, request: CompressionRequest, least: int = 1) -> SearchResult:
     """Find the smallest of 16, 32, 64, ... tokens that keeps enough answers: fitted, or else trained.
 
-    The search begins at the size that makes the prompt about 8 times smaller. If it is enough, sizes decrease
-    while the fit is; these are not trained. If it is not, sizes increase until one is enough.
+    The search begins at the size that makes the prompt about 8 times smaller. If its fit keeps everything,
+    sizes decrease while the fit is enough; these are not trained. If it is not enough, it is trained, and
+    sizes increase until one is.
 
     Args:
         run: The prompt in its model.
@@ -111,8 +112,9 @@ class _Search:
 
     @property
     def may_shrink(self) -> bool:
-        """Return whether enough facts, or next tokens, were counted to try sizes below the first."""
-        return not 0 < self.tried[-1][0].asked < _FACTS_TO_SHRINK
+        """Return whether sizes below the first may be enough: it kept all of some facts, or next tokens."""
+        last = self.tried[-1][0]
+        return last.asked == 0 or (last.asked >= _FACTS_TO_SHRINK and last.kept == last.asked)
 
     @property
     def seconds(self) -> float:
