@@ -7,7 +7,7 @@ import torch
 
 import attangent
 from attangent import AttangentError
-from attangent.compression import entry, pipeline
+from attangent.compression import entry, pieces, pipeline
 from attangent.compression.entry import compress, compress_to_folder
 from attangent.compression.pipeline import CompressionRun
 from attangent.compression.questions import Question
@@ -196,3 +196,18 @@ def test_pieces_of_a_long_prompt_are_not_trained_and_who_asks_for_it_is_told(tmp
             model, Letters(), CompressionRequest(TEXT * 2, size=10, distill=3), tmp_path / "out"
         )
     assert not (tmp_path / "out").exists()
+
+
+def test_a_prompt_whose_cost_would_grow_with_its_square_is_compressed_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(entry, "_WHOLE", 100)
+    for module in (entry, pieces):
+        monkeypatch.setattr(module, "PIECE", 120)
+    model = tiny_llama(layers=1)
+    text = TEXT * 3
+    report = compress_to_folder(model, Letters(), CompressionRequest(text, keep=0, size=48), tmp_path / "out")
+    assert report.pieces == 4
+    assert report.size == 48
+    assert compress(model, Letters(), text, size=48).position_offset == len(text)
+    # Training needs the whole prompt.
+    trained = CompressionRequest(text, keep=0, size=48, distill=2)
+    assert compress_to_folder(model, Letters(), trained, tmp_path / "trained").pieces == 1

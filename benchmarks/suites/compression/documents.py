@@ -7,7 +7,7 @@ them. Those in texts/documents/building served to choose the settings and the qu
 number of bytes, 8 and 16 times less than the full prompt. `recall` is trained if its own quiz keeps less than
 95 %; `claimed` is the share that its quiz reports. Seconds are processor seconds on one thread. Rows go to
 benchmarks/results/compress_documents.json; those that are there already are left out unless `--again` is
-given. An interrupted run resumes; its seconds then leave out what was stored.
+given. `--only` measures one method. An interrupted run resumes; its seconds then leave out what was stored.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import json
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ TIMES = (8, 16)
 PRESSES = ("KVzip", "KVgrad", "KVCompose")
 MATCHING = "Attention Matching"
 SCULPTING = "KVSculpt"
+FULL = "full prompt"
 METHODS = ("recall", *PRESSES, MATCHING, SCULPTING)
 KEEP = 0.95
 
@@ -79,8 +81,8 @@ def rows_of(
     full = run._ask(questions, PromptForm.full(run.cache))
     answered = [question for question, reply in zip(questions, full, strict=True) if reply.right]
     about = {"document": name, "tokens": len(run.ids), "facts": run.quiz.facts}
-    if ("full prompt", 1) not in known:
-        yield {**about, "method": "full prompt", "times": 1, "kept": len(answered), "asked": len(questions)}
+    if (FULL, 1) not in known:
+        yield {**about, "method": FULL, "times": 1, "kept": len(answered), "asked": len(questions)}
 
     def kept(states: Any) -> int:
         replies = run._ask(answered, PromptForm.compressed(run.cache, states))
@@ -140,17 +142,22 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=f"some of {', '.join((*DOCUMENTS, *EARLIER_DOCUMENTS))}")
+    parser.add_argument("--only", choices=METHODS, help="the only method to measure")
     parser.add_argument("--again", action="store_true", help="measure again what is known")
     given = parser.parse_args(arguments)
+    wanted = {given.only} if given.only else {FULL, *METHODS}
     torch.set_num_threads(1)
     rows = json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
     model, tokenizer = smollm2()
     for name in given.names or DOCUMENTS:
-        rows = [row for row in rows if not (given.again and row["document"] == name)]
+        if given.again:
+            rows = [row for row in rows if not (row["document"] == name and row["method"] in wanted)]
         known = {(row["method"], row["times"]) for row in rows if row["document"] == name}
-        if len(known) == 1 + len(TIMES) * len(METHODS):
+        everything = {(FULL, 1), *product(METHODS, TIMES)}
+        unwanted = {(method, many) for method, many in everything if method not in wanted}
+        if known | unwanted >= everything:
             continue
-        for row in rows_of(run_of(model, tokenizer, name), name, known):
+        for row in rows_of(run_of(model, tokenizer, name), name, known | unwanted):
             rows.append(row)
             if name in (*DOCUMENTS, *EARLIER_DOCUMENTS):
                 write_json(RESULTS, rows)

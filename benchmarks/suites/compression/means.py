@@ -18,7 +18,7 @@ from benchmarks.suites.compression.prompts import DOCUMENTS, EARLIER_DOCUMENTS, 
 FULL = "full prompt"
 PAGE = ROOT / "docs" / "compress.md"
 BEGIN, END = "<!-- table: python -m benchmarks.suites.compression.means -->", "<!-- end of the table -->"
-METHODS = ("recall", "recall, distilled", "Attention Matching", "KVzip", "KVgrad")
+METHODS = ("recall", "recall, distilled", "KVSculpt", "Attention Matching", "KVzip", "KVgrad", "KVCompose")
 """Methods of the table; the JSON files have all that were measured."""
 TIMES = (4, 8, 16, 32)
 SHOWN = "new documents"

@@ -13,7 +13,7 @@ from attangent._core.deprecation import renamed_arguments
 from attangent._core.files import only_writer, real_folder, write_json
 from attangent._core.progress import Progress
 from attangent.adapters.attaching import detach
-from attangent.compression.pieces import LongPrompt, check_pieces, compress_pieces
+from attangent.compression.pieces import PIECE, LongPrompt, check_pieces, compress_pieces
 from attangent.compression.pipeline import CompressionRun
 from attangent.compression.prompt import Prompt, check_model, is_long, read_prompt, sliding_layers
 from attangent.compression.questions import MOST_FACTS
@@ -22,12 +22,15 @@ from attangent.compression.report import Report, draw_curve
 from attangent.compression.request import CompressionRequest
 from attangent.compression.result import CompressedPrompt, Rotation, composed, filled_cache
 from attangent.compression.size_search import compress_by, keeps_enough, search_size
+from attangent.compression.text import SINKS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 CURVE = "curve.png"
 REPORT = "report.json"
+# Maximum number of tokens of a prompt that is compressed as a whole.
+_WHOLE = 4096
 _STEPS = 6
 # Times count if their median is at most this many times the smallest.
 _STEADY = 1.25
@@ -50,8 +53,8 @@ def compress(
 
     A virtual token is one key and one value that attention sees instead of the prompt's. A prompt of at most
     `size` tokens is kept exactly. A prompt longer than the model's context or a layer's window is compressed
-    piece by piece, with `size` tokens per piece. `compress_to_folder` searches for the smallest size that
-    keeps the answers.
+    piece by piece, with `size` tokens per piece; one of more than 4,096 tokens that fits is too, with `size`
+    tokens in all. `compress_to_folder` searches for the smallest size that keeps the answers.
 
     Args:
         model: A bare causal language model.
@@ -87,10 +90,24 @@ def compress(
         prompt, keep=0, size=size, method=method, calibration=calibration, distill=distill, seed=seed
     )
     check_model(model, tokenizer)
-    if is_long(model, read_prompt(tokenizer, prompt)[0]):
+    of_pieces = _request_of_pieces(model, tokenizer, request)
+    if of_pieces is not None:
         long = LongPrompt.of(model, tokenizer, prompt)
-        return compress_pieces(model, tokenizer, long, request, progress=progress).prompt
+        return compress_pieces(model, tokenizer, long, of_pieces, progress=progress).prompt
     return compress_by(CompressionRun(model, tokenizer, request, progress=progress), request).prompt
+
+
+def _request_of_pieces(model: Any, tokenizer: Any, request: CompressionRequest) -> CompressionRequest | None:
+    """Return the request for the pieces of a long prompt; None if the prompt is compressed as a whole."""
+    ids, _ = read_prompt(tokenizer, request.prompt)
+    if is_long(model, ids):
+        return request
+    # Time and memory grow with the square of a prompt that is compressed as a whole.
+    if len(ids) <= _WHOLE or request.export or request.distill:
+        return None
+    if request.searches and request.size is None:
+        return request
+    return replace(request, size=max(SINKS + 1, request.fixed_size * PIECE // len(ids)))
 
 
 def _are_texts(prompt: Any) -> TypeGuard[Sequence[str]]:
@@ -129,14 +146,14 @@ def compress_to_folder(
         'facts kept: 19 of 20, between 76% and 99% of all such facts'
     """
     check_model(model, tokenizer)
-    is_in_pieces = is_long(model, read_prompt(tokenizer, request.prompt)[0])
+    of_pieces = _request_of_pieces(model, tokenizer, request)
     if request.export:
         Rotation.of(model)
-    if is_in_pieces:
-        check_pieces(request)
+    if of_pieces is not None:
+        check_pieces(of_pieces)
     with only_writer(real_folder(out), "compression"):
-        if is_in_pieces:
-            return _long_to_folder(model, tokenizer, request, out, progress)
+        if of_pieces is not None:
+            return _long_to_folder(model, tokenizer, of_pieces, out, progress)
         run = CompressionRun(model, tokenizer, request, folder=out, progress=progress)
         result = compress_by(run, request)
         result.prompt.save(model, out)
@@ -184,9 +201,9 @@ def _report(
 def _long_to_folder(
     model: Any, tokenizer: Any, request: CompressionRequest, out: Path, progress: Progress | None
 ) -> Report:
-    """Compress a prompt that cannot be read at once: the goal or the size holds for each piece.
+    """Compress a prompt that is not read at once: the goal or the size holds for each piece.
 
-    The model cannot be asked with the whole prompt. Its questions are those that a piece answers,
+    The model is not asked with the whole prompt. Its questions are those that a piece answers,
     uncompressed, after the others; all are asked with the final states. The fidelity and the user's answers
     compare with the last piece, uncompressed, after the others.
     """

@@ -26,7 +26,8 @@ from attangent.compression.resume_cache import ResumeCache, packed, unpacked
 from attangent.compression.size_search import search_size
 from attangent.compression.text import LENGTH
 
-_PIECE = 1024
+PIECE = 1024
+"""Tokens per piece."""
 _FEWEST_QUESTIONS = 6
 
 
@@ -61,7 +62,7 @@ class LongPrompt:
                 f"the model reads {most + LENGTH} tokens at once and at least {LENGTH + LENGTH // 2} are "
                 "needed for a piece of the prompt and text after it; use a model with a longer context"
             )
-        size = check_size("piece", piece or min(_PIECE, most or _PIECE), least=LENGTH // 2)
+        size = check_size("piece", piece or min(PIECE, most or PIECE), least=LENGTH // 2)
         if most is not None and size > most:
             raise AttangentError(f"piece must be at most {most} tokens for this model (got {size})")
         rotated = context is not None and len(ids) + LENGTH > context
