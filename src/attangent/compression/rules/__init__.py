@@ -5,18 +5,21 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from attangent.compression.matching import DENIAL
+from attangent.compression.rules.actions import ACTIONS, PLACES
 from attangent.compression.rules.answers import (
     plain_word,
     telling_number,
     telling_person,
+    telling_place,
     telling_time,
     telling_word,
     telling_words,
     with_first_name,
 )
-from attangent.compression.rules.clauses import clauses_of
+from attangent.compression.rules.clauses import clauses_of, front_of
 from attangent.compression.rules.conditions import CONDITIONS, DENIALS, LAST_RULES
 from attangent.compression.rules.german import GERMAN
+from attangent.compression.rules.names import name_forms, without_names
 from attangent.compression.rules.rule import Form, first_form
 from attangent.compression.rules.statements import STATEMENTS
 
@@ -62,8 +65,14 @@ def _questions(sentence: str, german: bool) -> Iterator[Form]:
     # "Alcohol is not paid, unless clients are present" denies nothing; nor does "the lid is not closed" as
     # the meaning of a lamp.
     is_rule = sentence[:1].isupper() and not re.search(r"\b(?:unless|except|apart from)\b", sentence)
-    for clause in clauses_of(sentence):
-        forms += first_form(clause, [*DENIALS, *STATEMENTS] if is_rule else STATEMENTS)
+    statements = [*ACTIONS, *STATEMENTS]
+    for clause in clauses_of(without_names(sentence)):
+        forms += first_form(clause, [*DENIALS, *statements] if is_rule else statements)
+        forms += first_form(clause, PLACES)
+        front, main = front_of(clause)
+        fronted = [*first_form(main, statements), *first_form(main, PLACES)] if front else []
+        forms += [(f"{question.rstrip('?')} {front}?", answer) for question, answer in fronted]
+    forms += name_forms(sentence)
     yield from forms or first_form(sentence, LAST_RULES)
 
 
@@ -78,6 +87,8 @@ def _expected(question: str, answer: str, sentence: str) -> str:
         return telling_time(answer)
     if question.startswith(_ASKS_FOR_NUMBER):
         return telling_number(answer)
+    if question.startswith("Where "):
+        return telling_place(answer, sentence)
     if question.startswith("Who "):
         return telling_person(answer, sentence)
     return with_first_name(telling_word(answer), sentence)

@@ -33,12 +33,15 @@ _TIMES = (
     r"(?:noon|midnight|night)\b",
     rf"(?:the (?:first|second|third|last) )?(?:{_DAY})\b",
     r"the (?:morning|afternoon|evening)s?\b",
-    r"the (?:beginning|end|start|(?:first|second|last) (?:day|week|half)) of (?:the )?\w+",
+    r"the (?:beginning|end|start|(?:first|second|last) (?:day|week|half)) of (?:the |each |every )?"
+    rf"(?:school |working )?(?:{_DAY}|day|week|month|quarter|year|season|term|shift|holidays|morning|evening|"
+    r"night)\b",
 )
 TIME = rf"(?i:{'|'.join(_TIMES)})"
 """Pattern of a clock time, a date or a duration."""
 DURATION = rf"(?i:{_HOUR}(?: working)?{_UNIT})"
 """Pattern of a duration."""
+_PREPOSITIONS = r" (?:in|on|at|of|by|under|behind|next to|above|beside|near|between|along|opposite) "
 NUMBER = rf"(?i:\W?\d|(?:{'|'.join(NUMBERS)})\b)"
 """Pattern of the beginning of a number, in digits or words."""
 
@@ -100,6 +103,22 @@ def telling_person(answer: str, sentence: str) -> str:
     nouns = [noun for noun in _words(answer.split(" of ")[0]) if len(noun) >= _LONG_WORD] or [word]
     name = re.search(rf"{re.escape(answer)}, ((?:[A-Z][\w'-]+ ?)+)", sentence)
     return "|".join([nouns[-1], *(name[1].split() if name else ())])
+
+
+def telling_place(answer: str, sentence: str) -> str:
+    """Return the telling words of a place and of the places around it, as alternatives.
+
+    Example:
+        >>> telling_place("the drawer under the window", "Knives are in the drawer under the window.")
+        'drawer|window'
+    """
+    words: list[str] = []
+    first, *others = re.split(_PREPOSITIONS, re.split(" (?:with|for|to|from|during|every) ", answer)[0])
+    for place in [first, *(other for other in others if not re.match(TIME, other))]:
+        # "Three turbines" are turbines, but "bin 5" is 5.
+        named = re.sub(rf"^{NUMBER}\S* (?=[a-z])", "", place)
+        words += with_first_name(telling_word(named), sentence).split("|")
+    return "|".join(dict.fromkeys(filter(None, words)))
 
 
 def with_first_name(word: str, sentence: str) -> str:

@@ -127,9 +127,5 @@ LAST_RULES: Sequence[Rule] = (
         _ordered,
     ),
     rule(r"^(?P<answer>.{11,160}?[^,])(?:, (?=if )| )(?P<word>if|when) (?P<condition>[^,]+)$", _if_last),
-    rule(
-        r"^.*\b(?:a|an|the) (?P<what>[a-z]+(?: [a-z]+)?) called (?P<answer>[\w-]+.*)$",
-        lambda match: (f"What is the {match['what']} called?", match["answer"]),
-    ),
 )
 """Rules on whole sentences of which nothing else can be asked."""

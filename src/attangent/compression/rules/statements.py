@@ -10,7 +10,10 @@ from attangent.compression.rules.rule import Ask, Form, Match, Rule, answer_in, 
 from attangent.compression.rules.verbs import DONE, base_form, past_tense, third_person
 
 _NUMBER_WORDS = "|".join(NUMBERS)
-_THINGS = r"(?P<things>(?!thirds|quarters|halves)[a-z-]+s|people|children)\b"
+_THINGS = (
+    r"(?P<things>(?!thirds|quarters|halves)[a-z-]+(?<!s)s|people|children|"
+    r"(?!(?:and|at|for|in|of|or|per|to)\b)[a-z-]+ [a-z-]+(?<!s)s)\b"
+)
 _COUNT = rf"(?P<answer>\d[\d,.]*|(?i:{_NUMBER_WORDS})) {_THINGS}"
 _ABOUT = "(?:at most|at least|up to|about)"
 _MONEY = r"(?:[$€£]|\b(?:euros?|dollars?|pounds?|cents?|crowns?|francs?|pence)\b)"
@@ -103,7 +106,7 @@ STATEMENTS: Sequence[Rule] = (
         rf"{_BE} {DONE} (?P<answer>(?:every|once|twice) .+?)(?: (?:by|in|at|on|with) .*)?",
         f"How often {_PASSIVE}?",
     ),
-    _statement(rf"{_MAY_BE} {DONE} for (?P<answer>{DURATION}.*)", f"For how long {_PASSIVE}?"),
+    _statement(rf"{_MAY_BE} {DONE} for (?:{_ABOUT} )?(?P<answer>{DURATION}.*)", f"For how long {_PASSIVE}?"),
     _statement(rf"{_MAY_BE} {DONE} for (?P<answer>(?={NUMBER}).*{_MONEY}.*)", f"For how much {_PASSIVE}?"),
     _statement(rf"{_MAY_BE} {DONE} by (?P<answer>{_MEANS}.*)", f"How {_PASSIVE}?"),
     _statement(rf"{_MAY_BE} {DONE} by (?P<answer>(?={NUMBER}).*{_MONEY}.*)", f"By how much {_PASSIVE}?"),
@@ -136,7 +139,8 @@ STATEMENTS: Sequence[Rule] = (
         "How many {things} {before} {modal} {what} {done}?",
     ),
     _statement(
-        rf"(?P<verb>[a-z]+s|have|hold|need|weigh|contain|carry)(?: {_ABOUT})? {_COUNT}.*",
+        rf"(?P<verb>[a-z]+s|get|have|hold|need|read|sing|weigh|contain|carry)"
+        rf"(?: {_ABOUT})? {_COUNT}(?<! times).*",
         "How many {things} {do} {what} {base}?",
     ),
     _statement(r"(?P<verb>raises|returns|requires|uses) (?P<answer>.+)", "What does {what} {base}?"),

@@ -7,18 +7,23 @@ _IRREGULAR = {
     "run": "run", "taught": "teach", "built": "build", "written": "write", "found": "find",
     "grown": "grow", "won": "win", "sent": "send", "paid": "pay", "shown": "show", "bought": "buy",
     "lent": "lend", "brought": "bring", "taken": "take", "drawn": "draw", "set": "set", "shut": "shut",
-    "thrown": "throw", "left": "leave",
+    "thrown": "throw", "left": "leave", "chosen": "choose", "heard": "hear", "worn": "wear",
+    "driven": "drive", "spent": "spend", "fed": "feed", "caught": "catch", "told": "tell",
 }  # fmt: skip
 # Past tenses that differ from the participle.
 _PAST = {
     "given": "gave", "run": "ran", "written": "wrote", "grown": "grew", "shown": "showed",
     "taken": "took", "drawn": "drew", "thrown": "threw",
+    "chosen": "chose", "worn": "wore", "driven": "drove",
 }  # fmt: skip
 # Ends of stems whose base form ends in e: approv, organis, announc, handl, operat, decid, hir, combin.
 _SILENT_E = re.compile(
     r"(?:[vczgu]|(?<!s)s|[bcdfgkpt]l|[^aeou]at|[^aeiou]id|[^aeiou][iu]r|[^aeiou]in|(?:st|sc|gn|pl)or|ak)$"
 )
-DONE = rf"(?P<done>(?:\w+ed|{'|'.join(_IRREGULAR)}|open|due|valid)(?: back| out| off| away)?)"
+DONE = (
+    rf"(?P<done>(?:\w+ed|{'|'.join(_IRREGULAR)}|open|due|valid)"
+    r"(?: (?:back|out|off|away|up|alone|indoors|outdoors|inside|outside))?)"
+)
 """Pattern of a participle with its particle, as in "thrown away", or of an adjective such as "open"."""
 
 
