@@ -74,7 +74,10 @@ def _claimed(run: CompressionRun, prompt: Any) -> float:
 
 
 def rows_of(
-    run: CompressionRun, name: str, known: Collection[tuple[str, int]] = ()
+    run: CompressionRun,
+    name: str,
+    known: Collection[tuple[str, int]] = (),
+    times: Sequence[int] = TIMES,
 ) -> Iterator[dict[str, Any]]:
     """Yield one row for the full prompt, and one per method and size; known ones are left out."""
     questions = hand_written(name)
@@ -88,7 +91,7 @@ def rows_of(
         replies = run._ask(answered, PromptForm.compressed(run.cache, states))
         return sum(reply.right for reply in replies)
 
-    sizes = {many: len(run.ids) // many for many in TIMES}
+    sizes = {many: len(run.ids) // many for many in times}
     for many, size in sizes.items():
         if ("recall", many) not in known:
             started = time.process_time()
@@ -144,6 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("names", nargs="*", help=f"some of {', '.join((*DOCUMENTS, *EARLIER_DOCUMENTS))}")
     parser.add_argument("--only", choices=METHODS, help="the only method to measure")
     parser.add_argument("--again", action="store_true", help="measure again what is known")
+    parser.add_argument("--times", type=int, nargs="+", default=TIMES, help="how many times smaller")
     given = parser.parse_args(arguments)
     wanted = {given.only} if given.only else {FULL, *METHODS}
     torch.set_num_threads(1)
@@ -151,13 +155,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     model, tokenizer = smollm2()
     for name in given.names or DOCUMENTS:
         if given.again:
-            rows = [row for row in rows if not (row["document"] == name and row["method"] in wanted)]
+            again = {(method, many) for method in wanted for many in (1, *given.times)}
+            rows = [
+                row for row in rows if row["document"] != name or (row["method"], row["times"]) not in again
+            ]
         known = {(row["method"], row["times"]) for row in rows if row["document"] == name}
-        everything = {(FULL, 1), *product(METHODS, TIMES)}
+        everything = {(FULL, 1), *product(METHODS, given.times)}
         unwanted = {(method, many) for method, many in everything if method not in wanted}
         if known | unwanted >= everything:
             continue
-        for row in rows_of(run_of(model, tokenizer, name), name, known | unwanted):
+        for row in rows_of(run_of(model, tokenizer, name), name, known | unwanted, given.times):
             rows.append(row)
             if name in (*DOCUMENTS, *EARLIER_DOCUMENTS):
                 write_json(RESULTS, rows)
