@@ -1,4 +1,4 @@
-"""Draws the pictures of README and landing page: `python docs/tools/pictures.py` writes them to docs/images.
+"""Draws the pictures of README and landing page: `python -m docs.tools.pictures` writes them to docs/images.
 
 compression.svg: the numbers of the table of docs/compress.md, from benchmarks/results. prediction.svg:
 networks are trained while it is drawn. verdicts.svg: from the table of docs/audit-results.md, which
@@ -25,9 +25,11 @@ COLOURS = {16: "#c0563b", 64: "#d9a441", 4096: "#3a7ca5"}
 METHODS = {
     "recall": "#c0563b",
     "recall, distilled": "#7a2e1d",
+    "KVSculpt": "#6a9a5b",
     "Attention Matching": "#d9a441",
     "KVzip": "#3a7ca5",
     "KVgrad": "#6b6b6b",
+    "KVCompose": "#a58ac2",
 }
 PANELS = ("new documents", "handbooks", "needles", "handbooks, Gemma 3 270M")
 VERDICTS = {
@@ -91,7 +93,7 @@ def compression() -> Figure:
     figure.supylabel("answers, % of the full prompt's", fontsize=10)
     handles = [Line2D([], [], color=colour, marker="o", lw=2) for colour in METHODS.values()]
     labels = ["attangent", "attangent, trained", *list(METHODS)[2:]]
-    figure.legend(handles, labels, frameon=False, fontsize=9, loc="outside upper center", ncols=len(labels))
+    figure.legend(handles, labels, frameon=False, fontsize=9, loc="outside upper center", ncols=4)
     return figure
 
 

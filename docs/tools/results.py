@@ -1,4 +1,4 @@
-"""Write docs/results.md, all headline tables on one page: `python docs/tools/results.py`."""
+"""Write docs/results.md, all headline tables on one page: `python -m docs.tools.results`."""
 
 import json
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "results.md"
 TEXT = """# Results
 
-Every table comes from a file in `benchmarks/results`, which the command above it writes; `python
-docs/tools/results.py` writes this page.
+Every table comes from a file in `benchmarks/results`, which the command above it writes; `python -m
+docs.tools.results` writes this page.
 
 ## Compression
 
@@ -33,8 +33,8 @@ says on how many of them a method was measured:
 
 {earlier_compression}
 
-Older groups of prompts. `recall` on handbooks, needles and Gemma is of today; its other rows, and those of
-"recall, distilled", are older. "64 of 120" means that the full prompt answers 64 of 120 questions; a dash was
+Older groups of prompts. `recall` on handbooks, and all rows of Gemma, are of today; the other rows are older,
+those of "recall, distilled" too. "64 of 120" means that the full prompt answers 64 of 120 questions; a dash was
 not measured. SmolLM2-135M except for the last group.
 
     python -m benchmarks.suites.compression.bench_compress --threads 1

@@ -12,7 +12,7 @@ TOOL = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "tools" / "result
 
 
 def test_the_page_is_up_to_date():
-    assert TOOL["PAGE"].read_text() == TOOL["page"](), "run python docs/tools/results.py"
+    assert TOOL["PAGE"].read_text() == TOOL["page"](), "run python -m docs.tools.results"
 
 
 def test_the_serving_table_shows_every_stored_row():

@@ -1,7 +1,7 @@
 """The table of docs/compress.md: answers of every method on all tasks, from benchmarks/results.
 
 `python -m benchmarks.suites.compression.means` puts it into the page, between the two marks that it has for
-it. Only the new documents stand there; docs/results.md has the other groups. `python docs/tools/pictures.py`
+it. Only the new documents stand there; docs/results.md has the other groups. `python -m docs.tools.pictures`
 draws the numbers of all.
 
 For each group of prompts: a line for each method, a column for each number of times that it is smaller than

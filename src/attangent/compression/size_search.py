@@ -22,8 +22,9 @@ _WORTH_TRAINING = 0.8
 _FEWEST_TIMES = 3
 # With fewer facts than this, unchanged next tokens are counted instead.
 _FEWEST_FACTS = 3
-# With fewer facts than this, no size below the first is tried: a few may survive by luck.
-_FACTS_TO_SHRINK = 5
+# With fewer facts than this, no size below the first is tried: a few may survive by luck. If all of 20 do,
+# more than 84 % of all such facts do.
+_FACTS_TO_SHRINK = 20
 
 
 @dataclass

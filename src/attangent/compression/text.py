@@ -190,8 +190,8 @@ def passages(text: str) -> list[str]:
     """Cut a text, unchanged, at the ends of sentences and lines; short ones are joined and long ones cut.
 
     Example:
-        >>> passages("Doors open at nine. Ring twice if nobody opens the door. Ask for Mia.")
-        ['Doors open at nine. Ring twice if nobody opens the door. Ask for Mia.']
+        >>> passages("Doors open. Ring twice if nobody comes. The keys hang on the hook by the stairs.")
+        ['Doors open. Ring twice if nobody comes.', 'The keys hang on the hook by the stairs.']
     """
     ends = {match.start() for match in _PASSAGE_END.finditer(text)}
     starts: list[int] = []
