@@ -33,9 +33,9 @@ says on how many of them a method was measured:
 
 {earlier_compression}
 
-Older groups of prompts. `recall` on handbooks, and all rows of Gemma, are of today; the other rows are older,
-those of "recall, distilled" too. "64 of 120" means that the full prompt answers 64 of 120 questions; a dash was
-not measured. SmolLM2-135M except for the last group.
+Older groups of prompts. Rows of `recall` on handbooks and all of Gemma are of today's settings; the others are
+older. "64 of 120" means that the full prompt answers 64 of 120 questions; a dash was not measured.
+SmolLM2-135M except for the last group.
 
     python -m benchmarks.suites.compression.bench_compress --threads 1
     python -m benchmarks.suites.compression.second_model GEMMA_FOLDER
