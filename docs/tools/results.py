@@ -33,7 +33,7 @@ says on how many of them a method was measured:
 
 {earlier_compression}
 
-Older groups of prompts. Rows of `recall` on handbooks and all of Gemma are of today's settings; the others are
+Older groups of prompts. Rows of `recall` on handbooks, and all of Gemma, are of today's settings; others are
 older. "64 of 120" means that the full prompt answers 64 of 120 questions; a dash was not measured.
 SmolLM2-135M except for the last group.
 
