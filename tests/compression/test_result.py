@@ -173,8 +173,9 @@ def test_tokens_without_masses_keep_most_of_what_masses_keep():
     job = run_of(stories_model(), Stories(), STORY)
     with_masses, plain = (job.fidelity(job.fit(32, method)).ratio for method in ("recall", "plain"))
     unchanged = job.fidelity(selected(job, 32)).ratio
-    assert plain < 0.5 * unchanged
-    assert with_masses < 0.05
+    assert plain < 0.05
+    assert with_masses < 0.5 * plain
+    assert plain < unchanged
 
 
 def test_an_export_with_a_goal_has_more_tokens_where_it_needs_them(tmp_path):
