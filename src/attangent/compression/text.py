@@ -157,9 +157,8 @@ def recitations(
 ) -> list[Turn]:
     """Return chat turns that ask for passages, in turn by their first words and by those in the middle.
 
-    The answer is the passage: what the prompt says, in a form in which users ask for it. Asked by its first
-    half, the end has to be looked up; asked by its middle, the beginning too. Words that several passages
-    share do not tell which one is meant: such a passage is asked for by its other words, or not at all.
+    The answer is the passage. Given its first half, the model must look up the end; given the middle, the
+    beginning too. If several passages share these words, use the other half; if they share both, skip them.
 
     Args:
         passages: Passages of the prompt.
